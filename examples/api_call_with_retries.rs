@@ -1,4 +1,4 @@
-//! A call to a service that is not always there: ten seconds to answer, three retries, two seconds apart.
+//! A call to an unreliable service: ten seconds of timeout, three retries two seconds apart.
 //!
 //! The service and the time are simulated. `cargo run -p backstitch --example api_call_with_retries`
 
@@ -19,7 +19,7 @@ struct Integration {
     api_url: String,
 }
 
-/// Two answers that say "try again", one that never comes, then a good one; or none that is any good.
+/// Two responses that ask for a retry, a timeout, then a success; or no success at all.
 async fn call_external_api(ctx: Context<Integration>) -> StepResult<String> {
     let url = &ctx.input().api_url;
     match CALLS.fetch_add(1, Ordering::Relaxed) + 1 {
@@ -72,9 +72,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     expect(ended.succeeded(), "the fourth attempt succeeds")?;
     println!("  {}", ended.result::<String>("call-external-api")?);
 
-    // The attempt that timed out may have taken effect after all, so the call is undone.
+    // The attempt that timed out may have taken effect, so the call is undone.
     let ended = run(&engine, "https://api.example/bad").await?;
-    expect(ended.status == Status::Compensated, "after four attempts it is given up")?;
+    expect(ended.status == Status::Compensated, "after four attempts the saga is rolled back")?;
     let step = ended.step("call-external-api").ok_or("there is such a step")?;
     expect(step.status == StepStatus::Compensated && step.attempts == 4, "it is undone after four attempts")?;
     expect(UNDONE.load(Ordering::Relaxed) == 1, "it is undone once")?;

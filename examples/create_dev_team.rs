@@ -1,4 +1,4 @@
-//! Creating a team of agents: register the saga, listen to its events, run it, and answer with what came of it.
+//! Creates a team of agents: registers the saga, listens to its events, runs it, and returns the result.
 //!
 //! `cargo run -p backstitch --example create_dev_team`
 
@@ -24,13 +24,13 @@ struct Agent {
     role: String,
 }
 
-/// A step that brings an agent to life, and stops it again when the team does not come about.
+/// A step that starts an agent, and stops it again if the team is not created.
 fn create_agent(step: &str, role: &'static str) -> Step<Team, Agent> {
     Step::new(step, move |ctx: Context<Team>| async move {
         if ctx.input().team_name == "one-too-many" && role == "frontend-developer" {
             return Err(StepError::refused("no capacity for another agent").with_code("NO_CAPACITY").into());
         }
-        // The key is the same on every attempt, so that a repeated call finds the agent it made before.
+        // The key is the same on every attempt, so a repeated call finds its agent.
         let agent_id = format!("agent for {}", ctx.idempotency_key());
         agents().insert(agent_id.clone());
         Ok(Agent { agent_id, role: role.to_owned() })
@@ -64,7 +64,7 @@ async fn tell_coordinator(ended: SagaState) -> StepResult<()> {
     Ok(())
 }
 
-/// What the user is told.
+/// The result for the user.
 struct Answer {
     success: bool,
     error: Option<String>,
@@ -130,7 +130,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The agents that are alive.
+/// The running agents.
 static AGENTS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 static TOLD: Notify = Notify::const_new();
 

@@ -1,7 +1,8 @@
-//! Steps that say what they depend on: whatever does not depend on each other runs at the same time.
+//! Steps with dependencies: independent steps run in parallel.
 //!
-//! Nothing here needs to survive the process, so the engine keeps it in memory; and time is simulated, so that
-//! hours of work pass at once. `cargo run -p backstitch --example dag_of_five`
+//! The engine runs in memory, because nothing here must survive the process. Time is simulated, so hours of work pass
+//! at once.
+//! `cargo run -p backstitch --example dag_of_five`
 
 use std::error::Error;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use futures::StreamExt;
 
 const HOUR: Duration = secs(3600);
 
-/// A piece of work that takes a while. The input names the one that goes wrong.
+/// A step that takes a while. The input names the step that fails.
 fn work(id: &'static str, hours: u32) -> Step<String, String> {
     Step::new(id, move |ctx: Context<String>| async move {
         tokio::time::sleep(hours * HOUR).await;
@@ -43,7 +44,7 @@ fn saga() -> Result<Saga, backstitch::Problems> {
         .build()
 }
 
-/// Runs it and prints in which hour each step began and ended.
+/// Runs it and prints the hour in which each step began and ended.
 async fn run(engine: &Engine, breaks_at: &str) -> Result<SagaState, Box<dyn Error>> {
     let begun = tokio::time::Instant::now();
     let run = engine.start("complex-feature", breaks_at).await?;
@@ -71,7 +72,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("All goes well: backend and frontend begin as soon as what they need is there");
     let begun = tokio::time::Instant::now();
     expect(run(&engine, "").await?.succeeded(), "all steps succeed")?;
-    // One after the other it would take 16 hours.
+    // In sequence it would take 16 hours.
     expect(begun.elapsed().as_secs() / HOUR.as_secs() == 10, "the longest way takes ten hours")?;
 
     println!("The tests fail: what was finished last is undone first");

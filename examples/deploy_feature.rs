@@ -1,4 +1,4 @@
-//! Deploying a feature in three steps. If one fails, the earlier ones are undone in reverse order.
+//! Deploys a feature in three steps. If one fails, the earlier ones are undone in reverse order.
 //!
 //! `cargo run -p backstitch --example deploy_feature`
 
@@ -29,7 +29,7 @@ async fn create_branch(ctx: Context<Feature>) -> StepResult<Branch> {
 }
 
 async fn delete_branch(ctx: Context<Feature>, undo: Undo<Branch>) -> StepResult<()> {
-    // Without a result nobody knows whether the branch was created, so its name is worked out again.
+    // Without a result it is unknown whether the branch was created, so its name is computed again.
     let name = undo.result.map_or_else(|| format!("feature/{}", ctx.input().name), |it| it.branch_name);
     remove(&format!("branch {name}"));
     Ok(())
@@ -107,7 +107,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What exists outside: branches, migrations, services.
+/// The outside world: branches, migrations, services.
 static WORLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 static REPORTED: Notify = Notify::const_new();
 
@@ -120,7 +120,7 @@ fn create(thing: String) {
     world().insert(thing);
 }
 
-/// Removing what is not there is fine: a compensation may run twice, or without its action.
+/// Removing something absent is fine: a compensation may run twice, or without its action.
 fn remove(thing: &str) {
     if world().remove(thing) {
         println!("  removed {thing}");

@@ -1,4 +1,4 @@
-//! What to do about a failure depends on its code; and a compensation that may run twice, and says what it does.
+//! Handles failures by their code, with an idempotent compensation.
 //!
 //! `cargo run -p backstitch --example error_handling_by_kind`
 
@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 #[derive(Serialize, Deserialize)]
 struct NewUser {
     user_id: String,
-    /// The code that the second step fails with, if it is to fail.
+    /// The error code of the second step, if it fails.
     fails_with: Option<String>,
 }
 
@@ -25,7 +25,7 @@ async fn create_user(ctx: Context<NewUser>) -> StepResult<String> {
     Ok(user_id)
 }
 
-/// Undoing it twice is the same as undoing it once: it looks whether there is anything left to do.
+/// Idempotent: it checks whether anything is left to undo.
 async fn delete_user(ctx: Context<NewUser>, undo: Undo<String>) -> StepResult<()> {
     let user_id = undo.result.unwrap_or_else(|| ctx.input().user_id.clone());
     println!("  [Compensate] Starting user deletion: {user_id}");
@@ -34,7 +34,7 @@ async fn delete_user(ctx: Context<NewUser>, undo: Undo<String>) -> StepResult<()
         return Ok(());
     }
     if ctx.attempt() == 1 {
-        // The user is deleted, but the answer got lost: an error makes the engine try again.
+        // The user is deleted, but the response was lost: an error makes the engine retry.
         let error = StepError::in_doubt("connection reset").with_code("NETWORK_ERROR");
         println!("  [Compensate] Failed to delete user {user_id}: {error}");
         return Err(error.into());
@@ -50,7 +50,7 @@ async fn grant_access(ctx: Context<NewUser>) -> StepResult<()> {
     }
 }
 
-/// What is done about a saga that failed.
+/// The reaction to a failed saga.
 #[derive(Debug, PartialEq)]
 enum Measure {
     RetryLater(String),
@@ -76,7 +76,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             .compensation_retry(Retry::fixed(5, Duration::from_millis(20)))
             .step(Step::new("create-user", create_user).compensate(delete_user))
             .step(Step::new("grant-access", grant_access))
-            // Called at least once for every saga that was rolled back; an error here has it called again.
+            // Called at least once for every rolled-back saga; an error makes the engine call it again.
             .on_failure(move |ended| {
                 let sent = measures.send(measure_for(&ended));
                 async move { Ok(sent?) }
@@ -100,7 +100,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 expect(ended.succeeded() && users().remove(user), "the second try succeeds")?;
             }
             ("VALIDATION_ERROR", Measure::TellUser(text)) => println!("  the user reads: {text}"),
-            ("SEGFAULT", Measure::AlertOps(text)) => println!("  somebody is woken up: {text}"),
+            ("SEGFAULT", Measure::AlertOps(text)) => println!("  the operator is paged: {text}"),
             (_, measure) => return Err(format!("not the right measure: {measure:?}").into()),
         }
     }

@@ -1,4 +1,4 @@
-//! Looking after sagas: list them, look at one, and find those that are stuck.
+//! Monitoring: list sagas, inspect one, and find stuck ones.
 //!
 //! `cargo run -p backstitch --example health_check`
 
@@ -70,12 +70,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     expect(state.failed_step.is_some_and(|step| step.as_str() == "deploy-service"), "it says why")?;
 
     expect(check_health(&engine, STUCK_AFTER).await? == 0, "nothing has been active for ten minutes")?;
-    // The slow one has time left. The next one waits for it to end, and nobody can say for how long.
+    // The slow step has time left, so its saga is not stuck. The next saga waits for it without a time limit.
     while check_health(&engine, Duration::ZERO).await? == 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 
-    // Dropping the engine lets go of the saga that is under way: the next one that opens the file takes it up.
+    // Dropping the engine releases the active saga: the next engine that opens the file adopts it.
     drop(engine);
     Ok(())
 }

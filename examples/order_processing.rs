@@ -1,4 +1,4 @@
-//! Handing results on: each step reads what earlier steps gave, and so does whatever undoes them.
+//! Passing results on: each step, and each compensation, reads the results of earlier steps.
 //!
 //! `cargo run -p backstitch --example order_processing`
 
@@ -41,7 +41,7 @@ async fn cancel_order(_: Context<Purchase>, undo: Undo<Order>) -> StepResult<()>
 }
 
 async fn process_payment(ctx: Context<Purchase>) -> StepResult<Payment> {
-    // The result of an earlier step, as it was returned there.
+    // The result of an earlier step.
     let order: Order = ctx.result("create-order")?;
     let payment_id = format!("payment-for-{}", order.order_id);
     accounts().insert(ctx.input().user_id.clone(), order.amount);
@@ -69,7 +69,7 @@ async fn send_confirmation(ctx: Context<Purchase>) -> StepResult<()> {
             .into());
     }
     println!("  mail to {to}: order {}, payment {}", order.order_id, payment.payment_id);
-    // Written in the same transaction as this step's success, and sent after it.
+    // Written in the transaction of this step's success, and sent afterwards.
     ctx.publish("orders.confirmed", &ctx.idempotency_key(), &order)?;
     Ok(())
 }
@@ -89,7 +89,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     println!("Ada buys");
     let ada = Purchase { user_id: "ada".into(), user_email: "ada@example.org".into(), amount: 42 };
-    // The key makes a repeated request the same order.
+    // With the key, a repeated request returns the same order.
     let run = engine.start("order-processing", &ada).key("request-1").await?;
     let again = engine.start("order-processing", &ada).key("request-1").await?;
     expect(run.id() == again.id(), "the same request is the same order")?;
@@ -108,7 +108,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Who has paid what.
+/// Payments by customer.
 static ACCOUNTS: Mutex<BTreeMap<String, u32>> = Mutex::new(BTreeMap::new());
 
 fn accounts() -> MutexGuard<'static, BTreeMap<String, u32>> {

@@ -1,6 +1,6 @@
-//! How long things may take: set for the whole saga, or step by step. What never answers is undone all the same.
+//! Timeouts for the whole saga and for single steps. A step that never responds is undone too.
 //!
-//! Time is simulated, so that minutes pass at once. `cargo run -p backstitch --example timeouts`
+//! Time is simulated, so minutes pass at once. `cargo run -p backstitch --example timeouts`
 
 use std::error::Error;
 use std::future::pending;
@@ -17,7 +17,7 @@ async fn reserve(_: Context<String>) -> StepResult<String> {
     Ok("reservation".to_owned())
 }
 
-/// Its own undoing hangs for the input `stuck`.
+/// Hangs for the input `stuck`.
 async fn release(ctx: Context<String>, undo: Undo<String>) -> StepResult<()> {
     if ctx.input() == "stuck" {
         pending::<()>().await;
@@ -31,7 +31,7 @@ async fn never_returns(_: Context<String>) -> StepResult<()> {
 }
 
 async fn undo_it_anyway(_: Context<String>, undo: Undo<()>) -> StepResult<()> {
-    // Nobody knows whether the action took effect: the compensation has to cope with both.
+    // The action may or may not have taken effect: the compensation must handle both.
     println!("       undone though in doubt, result {:?}", undo.result);
     Ok(())
 }
@@ -81,7 +81,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     expect(ended.stuck().iter().any(|step| step.as_str() == "reserve"), "it is stuck at `reserve`")?;
     expect(ended.compensated().len() == 1, "`first` is not undone before `reserve`")?;
 
-    println!("Somebody has undone it by hand, and says so");
+    println!("An operator has undone it by hand and resolves the step");
     engine.resolve(run.id(), "reserve", Resolution::Done, "released by hand").await?;
     let ended = run.outcome().await?;
     println!("       saga {}: now `first` is stuck", ended.status);

@@ -1,5 +1,5 @@
-//! The load in a process of its own: what it takes of memory is what an engine takes, and nothing that an earlier run, its floor or
-//! another variant has left behind.
+//! Runs the load in a process of its own, so that the measured memory is the engine's, without the rest of earlier
+//! runs.
 
 use std::process::Stdio;
 
@@ -9,29 +9,29 @@ use super::load::{Measured, Until, measure};
 use super::target::Target;
 use super::{Args, Failure, Variant};
 
-/// How the store in memory is called.
+/// The name of the store in memory.
 const IN_MEMORY: &str = "memory";
 
-/// What that process is asked for.
+/// The arguments of that process.
 #[derive(clap::Args)]
-pub(super) struct Asked {
-    /// The load alone, on the store at this address.
+pub(super) struct LoadProcessArgs {
+    /// Run the load alone, on the store at this address.
     #[arg(long, value_name = "ADDRESS", hide = true)]
     pub(super) load: Option<String>,
-    /// It removes what has ended.
+    /// Also delete ended sagas.
     #[arg(long, requires = "load", hide = true)]
     removing: bool,
 }
 
-/// What the engine does besides running sagas.
+/// Work besides running sagas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beside {
     Nothing,
-    /// It removes those that have ended.
+    /// Deletes ended sagas.
     Removal,
 }
 
-/// Runs the load in another process of this program, and says what it showed.
+/// Runs the load in another process of this program, and returns its result.
 pub(super) async fn measured(
     target: &Target,
     variant: Variant,
@@ -49,7 +49,7 @@ pub(super) async fn measured(
     if beside == Beside::Removal {
         command.arg("--removing");
     }
-    // What goes wrong it says itself, where this program would.
+    // It prints its errors itself.
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).kill_on_drop(true).output().await?;
     if !output.status.success() {
         return Err(format!("the load ended with {}: see above", output.status).into());
@@ -57,7 +57,7 @@ pub(super) async fn measured(
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// Is that process: runs the load on the store at this address and prints what it showed.
+/// Runs in that process: runs the load on the store at this address and prints the result.
 pub(super) async fn run(args: &Args, address: &str) -> Result<(), Failure> {
     let (&[variant], &[concurrency]) = (args.variant.as_slice(), args.concurrency.as_slice()) else {
         return Err("a load is of one variant and one concurrency".into());

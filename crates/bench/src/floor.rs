@@ -1,5 +1,6 @@
-//! The floor: a bare loop that writes the rows of the measured run once more, with the same settings and in groups
-//! of the same size, and does nothing else.
+//! The floor: a bare loop that writes the rows of the measured run again, with the same settings and group size, and
+//! does nothing
+//! else.
 
 mod postgres;
 mod sqlite;
@@ -10,10 +11,10 @@ use super::Failure;
 use super::load::Measured;
 use super::target::Target;
 
-/// Replaying longer than this tells nothing new.
+/// A longer replay adds no information.
 const LONG_ENOUGH: Duration = Duration::from_secs(5);
 
-/// One event as the store keeps it.
+/// An event as stored.
 struct EventRow {
     seq: i32,
     at: i64,
@@ -23,13 +24,13 @@ struct EventRow {
     data: Option<String>,
 }
 
-/// What one commit of one saga wrote.
+/// The rows of one commit of one saga.
 struct CommitRows {
     events: Vec<EventRow>,
     row: Option<RowChange>,
 }
 
-/// What it did to the saga's row.
+/// The change of the saga's row.
 enum RowChange {
     Insert,
     Update { status: &'static str, failed_step: Option<String>, owned: bool },
@@ -44,7 +45,7 @@ struct SagaRows {
     commits: Vec<CommitRows>,
 }
 
-/// Sagas a second of the bare loop; `None` where there is no disk to compare with.
+/// Sagas per second of the bare loop; `None` without a disk.
 pub(super) async fn measure(target: &Target, measured: &Measured) -> Result<Option<f64>, Failure> {
     let group = usize::try_from(measured.commits.div_ceil(measured.transactions.max(1)))?.max(1);
     let empty = target.sibling().await?;
@@ -59,7 +60,7 @@ pub(super) async fn measure(target: &Target, measured: &Measured) -> Result<Opti
     Ok(Some(rate))
 }
 
-/// Cuts a saga's log into its commits: the events of one decision have one time.
+/// Splits a saga's log into its commits: the events of one decision have the same time.
 fn commits(events: Vec<EventRow>) -> Vec<CommitRows> {
     let mut commits: Vec<CommitRows> = Vec::new();
     for event in events {

@@ -1,4 +1,4 @@
-//! `backstitch bench`: load on this machine, and how near it comes to a bare loop over the same rows.
+//! `backstitch bench`: load on this machine, compared with a bare loop over the same rows.
 
 #![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic on a closed pipe: use `print`")]
 
@@ -20,71 +20,71 @@ mod workload;
 use apart::Beside;
 use clap::ValueEnum;
 
-pub(crate) use report::Report;
+pub(crate) use report::RunReport;
 
-/// What any part of the benchmark may fail with: it is shown to a person and ends the run.
+/// An error of the benchmark, printed before it exits.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// How the load is made.
+/// Options of the load.
 #[derive(clap::Args)]
 pub struct Args {
-    /// `memory`, `sqlite`, `sqlite:PATH` or `postgres://…` (a server: the run makes a database of its own there and
-    /// drops it afterwards).
+    /// `memory`, `sqlite`, `sqlite:PATH` or `postgres://…` (a server: the run creates a database there and drops it
+    /// afterwards).
     #[arg(long, default_value = "sqlite")]
     store: String,
-    /// Every saga succeeds, or its third step fails and two are undone; both take turns and are compared.
+    /// Every saga succeeds, or its third step fails and two are undone; with both, they alternate and are compared.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "success")]
     variant: Vec<Variant>,
-    /// Sagas under way at once; several values are run one after the other.
+    /// Concurrent sagas; several values are run in turn.
     #[arg(long, value_delimiter = ',', default_value = "1,16,256")]
     concurrency: Vec<usize>,
-    /// How long each round lasts.
+    /// Seconds per round.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
-    /// Run this many sagas instead, once, and compare the rates of the first and the last 10,000.
+    /// Run this many sagas once instead, and compare the rates of the first and the last 10,000.
     #[arg(long)]
     sagas: Option<u64>,
-    /// Rounds of load and floor, interleaved; the best of each counts.
+    /// Rounds of load and floor in turn; the best of each counts.
     #[arg(long, default_value_t = 3)]
     rounds: u32,
-    /// One JSON object a run instead of a table.
+    /// Print one JSON object per run instead of a table.
     #[arg(long)]
     json: bool,
-    /// Fill an outbox with so many messages and measure how fast it empties into the log.
+    /// Fill an outbox with this many messages and measure how fast it empties into the log.
     #[arg(long, value_name = "MESSAGES", num_args = 0..=1, default_missing_value = "50000")]
     outbox: Option<usize>,
-    /// Empty it into a stream of this NATS server instead, which must have `JetStream`: the run makes a stream of its own
-    /// there and removes it afterwards.
+    /// Empty it into a stream of this NATS server with `JetStream` instead: the run creates a stream there and removes
+    /// it afterwards.
     #[arg(long, value_name = "URL", requires = "outbox")]
     nats: Option<String>,
-    /// Tell of so many events and measure how fast their webhooks are delivered to endpoints on this machine.
+    /// Send this many events and measure how fast their webhooks are delivered to endpoints on this machine.
     #[arg(long, value_name = "EVENTS", num_args = 0..=1, default_missing_value = "20000")]
     webhooks: Option<usize>,
-    /// Measure the latency of webhooks at so many events a second instead of at 60% of the highest rate.
+    /// Measure the latency of webhooks at this many events per second instead of at 60% of the highest rate.
     #[arg(long, value_name = "EVENTS", requires = "webhooks", value_parser = clap::value_parser!(u32).range(1..))]
     paced_at: Option<u32>,
-    /// Let sites go through their states, driven from outside, and measure transitions a second.
+    /// Move sites through their states from outside, and measure transitions per second.
     #[arg(long)]
     lifecycles: bool,
-    /// Fill a store with so many sagas and much else, and measure how long each page of the console takes.
+    /// Fill a store with this many sagas and other rows, and measure each page of the console.
     #[arg(long, value_name = "SAGAS", num_args = 0..=1, default_missing_value = "1000000")]
     console: Option<u32>,
-    /// Remove sagas that have ended while others run, and measure how much those keep of their rate.
+    /// Delete ended sagas while others run, and measure the remaining rate.
     #[arg(long)]
     retention: bool,
     #[command(flatten)]
-    apart: apart::Asked,
+    apart: apart::LoadProcessArgs,
     #[command(flatten)]
     http: http::OverHttp,
 }
 
 impl Args {
-    /// What kind of store it is.
+    /// The kind of store.
     fn store_name(&self) -> String {
         self.store.split([':', '/']).next().unwrap_or_default().to_owned()
     }
 
-    /// Whether a server is loaded, instead of the engine in this process.
+    /// Whether a server is measured instead of an engine in this process.
     #[must_use]
     pub fn is_over_http(&self) -> bool {
         self.http.is_asked()
@@ -107,12 +107,12 @@ fn print_profile() {
     }
 }
 
-/// What the sagas do.
+/// The kind of sagas.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Variant {
     /// Three steps that succeed.
     Success,
-    /// The third one is refused, the first two are undone.
+    /// The third step is refused, the first two are undone.
     Rollback,
 }
 
@@ -168,8 +168,8 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Load and floor in turn, and one variant after the other, so that all see the machine in the same mood.
-async fn rounds(args: &Args, concurrency: usize) -> Result<Vec<Report>, Failure> {
+/// Load and floor in turn, and the variants in turn, so that all see the same conditions of the machine.
+async fn rounds(args: &Args, concurrency: usize) -> Result<Vec<RunReport>, Failure> {
     let mut best: Vec<Best> = args.variant.iter().map(|_| Best::default()).collect();
     for _ in 0..args.rounds {
         for (&variant, best) in args.variant.iter().zip(&mut best) {
@@ -177,14 +177,14 @@ async fn rounds(args: &Args, concurrency: usize) -> Result<Vec<Report>, Failure>
             let measured =
                 apart::measured(&target, variant, concurrency, load::Until::of(args), Beside::Nothing)
                     .await?;
-            let mut report = Report::of(args, variant, concurrency, &measured);
+            let mut report = RunReport::of(args, variant, concurrency, &measured);
             report.bytes_per_saga = target.bytes().await?.map(|bytes| bytes / measured.sagas.max(1));
             let floor = floor::measure(&target, &measured).await?;
             target.remove().await?;
             best.take(report, floor);
         }
     }
-    let mut reports: Vec<Report> = best.into_iter().filter_map(Best::report).collect();
+    let mut reports: Vec<RunReport> = best.into_iter().filter_map(Best::report).collect();
     report::compare(&mut reports);
     Ok(reports)
 }
@@ -192,14 +192,14 @@ async fn rounds(args: &Args, concurrency: usize) -> Result<Vec<Report>, Failure>
 /// The best round of a variant and the best round of its floor.
 #[derive(Default)]
 struct Best {
-    report: Option<Report>,
+    report: Option<RunReport>,
     floor_per_s: Option<f64>,
-    /// The largest, of whichever round.
+    /// The largest value of all rounds.
     peak_rss_mb: Option<f64>,
 }
 
 impl Best {
-    fn take(&mut self, report: Report, floor: Option<f64>) {
+    fn take(&mut self, report: RunReport, floor: Option<f64>) {
         self.peak_rss_mb = self.peak_rss_mb.into_iter().chain(report.peak_rss_mb).reduce(f64::max);
         self.floor_per_s = self.floor_per_s.into_iter().chain(floor).reduce(f64::max);
         if self.report.as_ref().is_none_or(|best| best.sagas_per_s < report.sagas_per_s) {
@@ -207,7 +207,7 @@ impl Best {
         }
     }
 
-    fn report(self) -> Option<Report> {
+    fn report(self) -> Option<RunReport> {
         let mut report = self.report?;
         report.against(self.floor_per_s);
         report.peak_rss_mb = self.peak_rss_mb;
@@ -215,14 +215,14 @@ impl Best {
     }
 }
 
-/// Many sagas in one store: does it stay as fast as it was?
-async fn long_runs(args: &Args, concurrency: usize) -> Result<Vec<Report>, Failure> {
+/// Many sagas in one store, to compare the first with the last.
+async fn long_runs(args: &Args, concurrency: usize) -> Result<Vec<RunReport>, Failure> {
     let mut reports = Vec::new();
     for &variant in &args.variant {
         let target = target::Target::make(&args.store).await?;
         let measured =
             apart::measured(&target, variant, concurrency, load::Until::of(args), Beside::Nothing).await?;
-        let mut report = Report::of(args, variant, concurrency, &measured);
+        let mut report = RunReport::of(args, variant, concurrency, &measured);
         report.bytes_per_saga = target.bytes().await?.map(|bytes| bytes / measured.sagas.max(1));
         target.remove().await?;
         reports.push(report);

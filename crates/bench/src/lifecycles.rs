@@ -1,4 +1,4 @@
-//! Transitions a second of lifecycles, and how near that comes to a bare loop over the same rows.
+//! Transitions per second of lifecycles, compared with a bare loop over the same rows.
 
 mod floor;
 
@@ -31,7 +31,7 @@ struct Figures {
     bytes_per_transition: Option<u64>,
 }
 
-/// Lets sites go their way, driven from outside, and prints how fast that went; the best of the rounds counts.
+/// Moves sites from outside and prints the rate; the best round counts.
 pub(super) async fn run(args: &Args) -> Result<(), Failure> {
     if !args.json {
         crate::print::line(format_args!(
@@ -122,7 +122,7 @@ async fn open(target: &Target) -> Result<(Engine, Lifecycles), Failure> {
     Ok((engine, lifecycles))
 }
 
-/// One site after the other, each to its end; how long each transition took, in microseconds.
+/// Moves one site after the other to its end; returns the time of each transition in microseconds.
 async fn provision(lifecycles: &Lifecycles, user: usize, until: Instant) -> Result<Histogram<u64>, Failure> {
     let mut latencies = Histogram::new(3)?;
     for site in 0.. {
@@ -140,12 +140,12 @@ async fn provision(lifecycles: &Lifecycles, user: usize, until: Instant) -> Resu
     Ok(latencies)
 }
 
-/// Sites that are driven from outside call nobody.
+/// The executor of sites that are moved from outside: never called.
 struct Nobody;
 
 #[async_trait]
 impl Calls for Nobody {
     async fn call(&self, _call: &Payload, _errand: &Errand) -> Result<Payload, StepError> {
-        Err(StepError::refused("nobody is to be called"))
+        Err(StepError::refused("no calls are configured"))
     }
 }

@@ -1,4 +1,4 @@
-//! The load: so many users, each starting a saga, waiting for its end, and starting the next.
+//! The load: each user starts a saga, waits for its end, and starts the next.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use super::apart::Beside;
 use super::workload::{self, Order};
 use super::{Args, Failure, Variant};
 
-/// Sagas at both ends of a long run that are compared.
+/// Sagas compared at both ends of a long run.
 const EDGE: u64 = 10_000;
 
 /// When to stop.
@@ -24,13 +24,13 @@ pub(super) enum Until {
 }
 
 impl Until {
-    /// When it is asked to.
+    /// The stop condition of the arguments.
     pub(super) fn of(args: &Args) -> Self {
         args.sagas.map_or(Self::After(Duration::from_secs(args.seconds)), Self::Sagas)
     }
 }
 
-/// What a run showed.
+/// The result of a run.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Measured {
     pub(super) sagas: u64,
@@ -39,11 +39,11 @@ pub(super) struct Measured {
     pub(super) p99_us: u64,
     pub(super) commits: u64,
     pub(super) transactions: u64,
-    /// Rate of the last 10,000 sagas as a part of that of the first 10,000; only long runs have it.
+    /// The rate of the last 10,000 sagas relative to the first 10,000; only for long runs.
     pub(super) last_to_first: Option<f64>,
-    /// The most memory that the process has had at once, where the system tells.
+    /// The peak memory of the process, if the system reports it.
     pub(super) peak_rss_mb: Option<f64>,
-    /// Sagas that were removed meanwhile.
+    /// Sagas deleted meanwhile.
     pub(super) removed: u64,
 }
 
@@ -62,7 +62,7 @@ pub(super) async fn measure(
     };
     engine.register(workload::saga(variant)?)?;
     let expected = if variant == Variant::Success { Status::Succeeded } else { Status::Compensated };
-    // Prepares statements, pages and the definition, which are paid once in a process's life.
+    // Prepares statements, pages and the definition, which cost only once per process.
     engine.start(workload::NAME, &Order { order_id: 0 }).await?.outcome().await?;
     let before = engine.stats();
     let clock = Arc::new(Clock::start(until)?);
@@ -88,7 +88,7 @@ pub(super) async fn measure(
     })
 }
 
-/// Everything that has ended goes, as soon as can be.
+/// Deletes everything that has ended as soon as possible.
 fn retention(beside: Beside) -> Retention {
     let at_once = (beside == Beside::Removal).then_some(Duration::from_millis(1));
     Retention {
@@ -108,11 +108,11 @@ struct Clock {
     began: Instant,
     until: Until,
     started: AtomicU64,
-    /// One for all users: a histogram each would weigh more than the engine that is measured.
+    /// Shared by all users: separate histograms would use more memory than the measured engine.
     seen: Mutex<Seen>,
 }
 
-/// The latencies, and for a long run when the sagas at its two ends ended.
+/// The latencies, and for a long run the times of its first and last sagas.
 struct Seen {
     latency: Histogram<u64>,
     ends: Vec<Duration>,
@@ -124,7 +124,7 @@ impl Clock {
         Ok(Self { began: Instant::now(), until, started: AtomicU64::new(0), seen })
     }
 
-    /// The number of the next saga; `None` when it is enough.
+    /// The number of the next saga; `None` at the end.
     fn next(&self) -> Option<u64> {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let go_on = match self.until {
@@ -145,7 +145,7 @@ impl Clock {
         Ok(())
     }
 
-    /// What was seen; called when every user is done.
+    /// The observations, after every user has finished.
     fn seen(&self) -> Seen {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         Seen { latency: seen.latency.clone(), ends: std::mem::take(&mut seen.ends) }

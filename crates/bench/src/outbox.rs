@@ -1,4 +1,4 @@
-//! Messages a second: how fast a full outbox empties, and how near that comes to the store's own statements.
+//! Messages per second: how fast a full outbox empties, compared with the store's own statements.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,13 +19,13 @@ use super::target::Target;
 use super::{Args, Failure};
 
 const TOPIC: &str = "orders";
-/// Messages on their way at once.
+/// Concurrent messages.
 const AT_ONCE: usize = 64;
-/// Programs that publish at once.
+/// Concurrent publishers.
 const PUBLISHERS: usize = 256;
-/// Messages that the bare loop takes at a time.
+/// Messages per group of the bare loop.
 const GROUP: usize = 2048;
-/// How often it is looked whether all are out.
+/// Poll interval for the end.
 const GLANCE: Duration = Duration::from_millis(5);
 
 /// One run.
@@ -41,7 +41,7 @@ struct Figures {
     bytes_per_message: Option<u64>,
 }
 
-/// Fills an outbox, lets it empty, and prints how fast that went; the best of the rounds counts.
+/// Fills an outbox, empties it, and prints the rate; the best round counts.
 pub(super) async fn run(args: &Args, messages: usize) -> Result<(), Failure> {
     let mut best: Option<Figures> = None;
     for _ in 0..args.rounds {
@@ -135,7 +135,7 @@ async fn publish(target: &Target, messages: usize) -> Result<Duration, Failure> 
     Ok(elapsed)
 }
 
-/// Lets the engine send all of it to a stream, and looks that the stream has it.
+/// Sends all messages to a stream, and checks that the stream has them.
 async fn drain_into_stream(target: &Target, messages: usize, url: &str) -> Result<Duration, Failure> {
     let stream = Stream::make(url).await?;
     let drained = drain(target, messages, stream.route(TOPIC)?).await;
@@ -147,7 +147,7 @@ async fn drain_into_stream(target: &Target, messages: usize, url: &str) -> Resul
     }
 }
 
-/// Lets the engine send all of it, and looks that every one is settled.
+/// Sends all messages, and checks that each is settled.
 async fn drain(target: &Target, messages: usize, route: Route) -> Result<Duration, Failure> {
     let route = Route { concurrency: AT_ONCE, ..route };
     let began = Instant::now();
@@ -167,7 +167,7 @@ async fn drain(target: &Target, messages: usize, route: Route) -> Result<Duratio
     }
 }
 
-/// Whether any message is not settled, found out so cheaply that nobody notices.
+/// Whether any message is unsettled, by a query too cheap to affect the measurement.
 async fn is_waiting(engine: &Engine) -> Result<bool, Failure> {
     for status in [Status::Pending, Status::Sending, Status::Failed] {
         let listing = Listing { status: Some(status), ..Listing::default() };
@@ -178,7 +178,7 @@ async fn is_waiting(engine: &Engine) -> Result<bool, Failure> {
     Ok(false)
 }
 
-/// The store's own statements, and nothing else.
+/// The store's own statements and nothing else.
 async fn empty_bare(target: &Target, messages: usize) -> Result<Duration, Failure> {
     let address = target.address().unwrap_or_default();
     let store: Box<dyn Store> = match address.strip_prefix("sqlite:") {

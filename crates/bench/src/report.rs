@@ -1,4 +1,4 @@
-//! What a run is printed as.
+//! The printed form of a run.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use super::{Args, Failure, Variant};
 
 /// One run.
 #[derive(Serialize)]
-pub(crate) struct Report {
+pub(crate) struct RunReport {
     store: String,
     variant: &'static str,
     concurrency: usize,
@@ -22,11 +22,11 @@ pub(crate) struct Report {
     commits: u64,
     transactions: u64,
     last_to_first: Option<f64>,
-    /// The rate as a part of the success variant's in the same run.
+    /// The rate relative to the success variant of the same run.
     of_success: Option<f64>,
 }
 
-impl Report {
+impl RunReport {
     pub(super) fn of(args: &Args, variant: Variant, concurrency: usize, measured: &Measured) -> Self {
         Self {
             store: args.store_name(),
@@ -53,8 +53,8 @@ impl Report {
     }
 }
 
-/// Sets the variants of one run against each other.
-pub(super) fn compare(reports: &mut [Report]) {
+/// Compares the variants of a run.
+pub(super) fn compare(reports: &mut [RunReport]) {
     let success = Variant::Success.name();
     let Some(whole) = reports.iter().find(|report| report.variant == success).map(|it| it.sagas_per_s) else {
         return;
@@ -79,7 +79,7 @@ pub(super) fn rounded(value: f64, digits: i32) -> f64 {
     (value * scale).round() / scale
 }
 
-/// Prints runs one by one, so that a long benchmark shows something early.
+/// Prints runs one by one, so that a long benchmark shows early results.
 pub(super) struct Printer {
     json: bool,
     headed: bool,
@@ -90,7 +90,7 @@ impl Printer {
         Self { json, headed: false }
     }
 
-    pub(super) fn print(&mut self, report: &Report) -> Result<(), Failure> {
+    pub(super) fn print(&mut self, report: &RunReport) -> Result<(), Failure> {
         if self.json {
             crate::print::line(format_args!("{}", serde_json::to_string(report)?))?;
             return Ok(());
@@ -135,7 +135,7 @@ impl Printer {
     }
 }
 
-impl Report {
+impl RunReport {
     #[expect(clippy::cast_precision_loss, reason = "shown with a few digits")]
     fn commits_per_s(&self) -> f64 {
         rounded(self.commits as f64 / self.sagas.max(1) as f64 * self.sagas_per_s, 0)

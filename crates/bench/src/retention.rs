@@ -1,4 +1,4 @@
-//! Sagas a second while those that ended are removed beside them, against the same load without it.
+//! Sagas per second while ended ones are deleted, compared with the same load alone.
 
 use serde::Serialize;
 
@@ -17,13 +17,14 @@ struct Figures {
     undisturbed_p99_ms: f64,
     beside_removal_per_s: f64,
     beside_removal_p99_ms: f64,
-    /// The rate beside removal as a part of the other.
+    /// The rate with deletion relative to the rate without.
     kept: f64,
     removed_per_s: f64,
 }
 
-/// Fills a store with sagas, and then runs others there, in turn without and with removal beside them; of those
-/// without the fastest round counts, of those with it the one that removed most.
+/// Fills a store with sagas, then runs others in turn without and with deletion. Without deletion the fastest round
+/// counts, with
+/// deletion the one that deleted most.
 pub(super) async fn run(args: &Args) -> Result<(), Failure> {
     if !args.json {
         crate::print::line(format_args!(
@@ -56,12 +57,12 @@ async fn compared(args: &Args, concurrency: usize) -> Result<Figures, Failure> {
     let target = Target::make(&args.store).await?;
     let until = Until::of(args);
     let load = async |beside| apart::measured(&target, Variant::Success, concurrency, until, beside).await;
-    // What there is to remove.
+    // Rows to delete.
     load(Beside::Nothing).await?;
     let (mut alone, mut beside): (Option<Measured>, Option<Measured>) = (None, None);
     for _ in 0..args.rounds {
         keep_most(&mut alone, load(Beside::Nothing).await?, |it| it.sagas);
-        // Where it was another process's turn just now, little or nothing was removed.
+        // If another process had the turn, little or nothing was deleted.
         keep_most(&mut beside, load(Beside::Removal).await?, |it| it.removed);
     }
     let (Some(alone), Some(beside)) = (alone, beside) else { return Err("there was no round".into()) };

@@ -9,7 +9,7 @@ use backstitch_modules::outbox::{Nats, TopicConfig};
 
 use super::Failure;
 
-/// It is made on a broker that is given, and removed after its use.
+/// Created on the given broker, and removed after use.
 pub(super) struct Stream {
     broker: jetstream::Context,
     url: String,
@@ -27,7 +27,7 @@ impl Stream {
         Ok(Self { broker, url: url.to_owned(), name })
     }
 
-    /// How messages of a topic get there: each is out when the stream has acknowledged it.
+    /// The route of a topic: a message is sent when the stream has acknowledged it.
     pub(super) fn route(&self, topic: &str) -> Result<Route, Failure> {
         let nats = Nats {
             url: self.url.clone(),
@@ -43,7 +43,7 @@ impl Stream {
         Ok(TopicConfig::by(nats).route(topic, &clock)?)
     }
 
-    /// How many messages it keeps.
+    /// The number of messages in the stream.
     pub(super) async fn messages(&self) -> Result<u64, Failure> {
         let stream = self.broker.get_stream(&self.name).await?;
         Ok(stream.get_info().await?.state.messages)

@@ -7,7 +7,7 @@ use tokio_postgres::NoTls;
 
 use super::Failure;
 
-/// Where the sagas go. Removed afterwards.
+/// The store of the sagas, removed afterwards.
 pub(super) enum Target {
     Memory,
     Sqlite { path: PathBuf, folder: TempDir },
@@ -43,13 +43,14 @@ impl Target {
             .get(0);
         let database = format!("backstitch_bench_{}_{tag}", std::process::id());
         client.batch_execute(&format!("CREATE DATABASE {database}")).await?;
-        // A server that has run for a while writes its log over old segments; one that is new makes each of them first,
-        // and everybody waits meanwhile. Who may not ask for it measures that too.
+        // A long-running server overwrites old WAL segments; a new one creates them first and delays everyone. Without
+        // the right to
+        // checkpoint, the run measures that too.
         let _ = client.batch_execute("CHECKPOINT").await;
         Ok(Self::Postgres { server: server.to_owned(), database })
     }
 
-    /// A second, empty one of the same kind in the same place.
+    /// A second, empty one of the same kind and place.
     pub(super) async fn sibling(&self) -> Result<Self, Failure> {
         match self {
             Self::Memory => Ok(Self::Memory),
@@ -68,7 +69,7 @@ impl Target {
         }
     }
 
-    /// What the sagas take on disk once everything is written back; `None` where there is no disk.
+    /// The size on disk after a checkpoint; `None` without a disk.
     pub(super) async fn bytes(&self) -> Result<Option<u64>, Failure> {
         match self {
             Self::Memory => Ok(None),
@@ -98,7 +99,7 @@ impl Target {
     }
 }
 
-/// The same server with another database.
+/// The address of another database of the server.
 fn address_of(server: &str, database: &str) -> String {
     let (address, options) = server.split_once('?').map_or((server, None), |(a, o)| (a, Some(o)));
     let host_ends = address.find("://").map_or(0, |at| at + 3);

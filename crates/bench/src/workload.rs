@@ -1,14 +1,14 @@
-//! The saga that is run: three steps in this process, each with a compensation.
+//! The measured saga: three steps in this process, each with a compensation.
 
 use backstitch::{Context, Problems, Retry, Saga, Step, StepError, Undo};
 use serde::{Deserialize, Serialize};
 
 use super::Variant;
 
-/// The name it is started by.
+/// Its name.
 pub(super) const NAME: &str = "bench";
 
-/// What every saga is started with.
+/// The input of every saga.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Order {
     pub(super) order_id: u64,

@@ -1,16 +1,17 @@
 //! Arguments of the program, with passwords kept out of the process list.
 //!
-//! Every user of a machine can read the arguments of its processes. A database address with a password is therefore moved
-//! into the environment, which only the same user can read: the program starts itself anew with the password masked.
+//! Every user of a machine can read the arguments of its processes, but only the same user can read the environment. If
+//! a database address contains a password, the program moves it into the environment and restarts itself with the password
+//! masked.
 
 use std::ffi::OsString;
 
-/// Holds the real arguments for the process with the number before them. Not `BACKSTITCH_…`: it is no setting.
+/// Contains the process id and the real arguments. Not `BACKSTITCH_…`, because it is no setting.
 const VARIABLE: &str = "_BACKSTITCH_ARGUMENTS";
-/// What stands for a password in the process list.
+/// Replaces a password in the process list.
 const MASK: &str = "***";
 
-/// The arguments that the user gave. Does not return when the process has to start itself anew.
+/// The user's arguments. Does not return if the process restarts itself.
 pub(crate) fn arguments() -> Vec<OsString> {
     let given: Vec<OsString> = std::env::args_os().collect();
     if let Some(hidden) = std::env::var(VARIABLE).ok().and_then(|text| hidden(&text, std::process::id())) {
@@ -25,7 +26,7 @@ pub(crate) fn arguments() -> Vec<OsString> {
     given
 }
 
-/// The arguments in the variable, if they are those of this process: children inherit the variable.
+/// The arguments in the variable, if they belong to this process: children inherit the variable.
 fn hidden(text: &str, process: u32) -> Option<Vec<OsString>> {
     let (owner, arguments) = text.split_once(' ')?;
     if owner.parse() != Ok(process) {
@@ -62,7 +63,7 @@ fn masked_parameter(parameter: &str) -> String {
     }
 }
 
-/// Replaces the process by one whose arguments hold no password. It keeps its number.
+/// Replaces the process by one without passwords in its arguments. The process id stays.
 #[cfg(unix)]
 fn start_anew(given: &[&str]) {
     use std::os::unix::process::CommandExt as _;
@@ -76,7 +77,7 @@ fn start_anew(given: &[&str]) {
         command.arg0(name);
     }
     command.env(VARIABLE, format!("{} {arguments}", std::process::id()));
-    // Comes back only where it fails; then the program runs as it was started.
+    // Returns only on failure; then the program continues as it was started.
     let why = command.args(shown).exec();
     crate::bench::print::note(format_args!(
         "backstitch: the password stays in the process list: {why}; set BACKSTITCH_DB instead"

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use backstitch_bench as bench;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use commands::{Failure, Remote, check, completions, demo, help, keys, man, migrate, nobody_reads, serve};
+use commands::{Failure, Remote, check, completions, demo, help, is_closed_pipe, keys, man, migrate, serve};
 
 /// Durable sagas: work that spans several services either finishes or is undone.
 #[derive(Parser)]
@@ -22,28 +22,28 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show it all on a throwaway database: orders that complete, fail, time out, get stuck and outlive a crash.
+    /// Run a demo on a throwaway database: orders that complete, fail, time out, get stuck and survive a crash.
     Demo(demo::Args),
-    /// Look whether a saga or a lifecycle makes sense, and what it would do.
+    /// Validate a saga or a lifecycle and show its plans.
     Check(check::Args),
     /// Run the server.
     Serve(serve::Args),
-    /// Bring the database's schema up to date.
+    /// Migrate the database's schema.
     Migrate(migrate::Args),
-    /// Make, list and revoke API keys, directly in the database.
+    /// Create, list and revoke API keys in the database.
     Keys(keys::Args),
-    /// Load on this machine: how many sagas a second, against the bare store in the same run.
+    /// Measure throughput and latency on this machine, compared with a bare loop on the same store.
     Bench(bench::Args),
     #[command(flatten)]
     Remote(Box<Remote>),
-    /// Print what makes a shell complete the words of this program.
+    /// Print shell completions.
     Completions(completions::Args),
     /// Print the manual, or write its pages.
     Man(man::Args),
 }
 
 impl Command {
-    /// The machine is the server's then: one thread makes more load than it can bear.
+    /// The server needs the machine then, and one thread makes enough load.
     fn loads_a_server(&self) -> bool {
         matches!(self, Self::Bench(args) if args.is_over_http())
     }
@@ -52,7 +52,7 @@ impl Command {
         match self {
             Self::Demo(args) => demo::run(args).await,
             Self::Check(args) => check::run(&args),
-            // Everything there is is put together in it.
+            // Boxed, because its future is large.
             Self::Serve(args) => Box::pin(serve::run(args)).await,
             Self::Migrate(args) => migrate::run(args).await,
             Self::Keys(args) => keys::run(args).await,
@@ -79,12 +79,12 @@ fn main() -> ExitCode {
         }
     };
     let done = runtime.block_on(command.run());
-    // What still blocks a thread must not keep the program from ending.
+    // A blocked thread must not prevent the exit.
     runtime.shutdown_background();
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever piped it into another program has seen enough.
-        Err(why) if nobody_reads(&why) => ExitCode::SUCCESS,
+        // A closed output pipe is no error.
+        Err(why) if is_closed_pipe(&why) => ExitCode::SUCCESS,
         Err(why) => {
             bench::print::note(format_args!("backstitch: {why}"));
             ExitCode::FAILURE

@@ -1,4 +1,4 @@
-//! The person who is told when a rollback cannot be finished, and who finishes it.
+//! The operator who receives alerts and resolves failed rollbacks.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,10 +12,10 @@ use super::http::Http;
 use super::services::{Phase, Service, Services};
 use crate::Failure;
 
-/// How often the administrator looks.
+/// Poll interval.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// Where alerts come in.
+/// The file of alerts.
 pub(super) fn inbox(folder: &Path) -> PathBuf {
     folder.join("alerts.jsonl")
 }
@@ -31,7 +31,7 @@ struct Alert {
 }
 
 impl Administrator {
-    /// Waits until the server says that the administrator was told about an order, and gives what came in.
+    /// Waits until the server has alerted about an order, and returns the alert.
     pub(super) async fn told(&self, api: &Api, order: &str) -> Result<String, Failure> {
         while !api.has_told_about(order).await? {
             tokio::time::sleep(GLANCE).await;
@@ -45,7 +45,7 @@ impl Administrator {
         Err(format!("{} has no alert about {order}", self.inbox.display()).into())
     }
 
-    /// Undoes at the service itself what an order could not undo.
+    /// Undoes at the service what the order could not undo.
     pub(super) async fn undo_by_hand(
         &self,
         services: &Services,

@@ -1,4 +1,4 @@
-//! What the demonstration asks the server for.
+//! Requests of the demo to the server.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use super::progress::Progress;
 use super::services::Service;
 use crate::Failure;
 
-/// How often is looked whether a site is where it is expected.
+/// Poll interval for a site's state.
 const GLANCE: Duration = Duration::from_millis(20);
 
 pub(super) struct Api {
@@ -51,7 +51,7 @@ struct Alerts {
 #[derive(Deserialize)]
 struct Alert {
     tx_id: Option<String>,
-    /// The first that had it.
+    /// The first channel that delivered it.
     channel: Option<String>,
 }
 
@@ -85,7 +85,7 @@ impl Api {
         self.http.ask(method, &format!("http://{}{path}", self.address), None, body).await
     }
 
-    /// Confirms an order of these articles and gives its transaction.
+    /// Confirms an order of these items and returns its transaction id.
     pub(super) async fn confirm(&self, order: &str, skus: &[&str]) -> Result<String, Failure> {
         let items: Vec<_> = skus.iter().map(|sku| json!({ "sku": sku, "quantity": 1 })).collect();
         let order = json!({ "order_id": order, "customer_id": "ada", "items": items, "amount": "19.90" });
@@ -93,7 +93,7 @@ impl Api {
         Ok(serde_json::from_value::<Confirmed>(confirmed)?.tx_id)
     }
 
-    /// What the customer would be told about it.
+    /// The outcome shown to the customer.
     pub(super) async fn outcome(&self, order: &str) -> Result<String, Failure> {
         let order = self.ask(Method::GET, &format!("/v1/orders/{order}"), None).await?;
         Ok(serde_json::from_value::<Order>(order)?.outcome)
@@ -111,7 +111,7 @@ impl Api {
         Progress::open(self.http.clone(), url).await
     }
 
-    /// Marks a rollback as done by hand.
+    /// Marks a failed rollback as done by hand.
     pub(super) async fn resolve_as_done(&self, order: &str, step: &str, note: &str) -> Result<(), Failure> {
         let resolution = json!({ "action": "done", "note": note });
         let path = format!("/v1/sagas/{order}/steps/{step}/resolve");
@@ -119,7 +119,7 @@ impl Api {
         Ok(())
     }
 
-    /// Lets orders from now on call the services in this order.
+    /// Applies this order of services to new orders.
     pub(super) async fn apply_order(&self, services: [Service; 3]) -> Result<(), Failure> {
         let change = json!({ "order": services });
         self.ask(Method::PUT, "/v1/admin/config/services", Some(&change)).await?;
@@ -127,7 +127,7 @@ impl Api {
         Ok(())
     }
 
-    /// Whether somebody was told about an order, beyond the log.
+    /// Whether an alert about the order was delivered, besides the log.
     pub(super) async fn has_told_about(&self, order: &str) -> Result<bool, Failure> {
         let alerts = self.ask(Method::GET, "/v1/admin/alerts", None).await?;
         let alerts: Alerts = serde_json::from_value(alerts)?;
@@ -135,13 +135,13 @@ impl Api {
         Ok(alerts.items.iter().find(about).is_some_and(|alert| alert.channel.is_some()))
     }
 
-    /// Requests a site for somebody, or requests it again.
+    /// Starts a site, or starts it again.
     pub(super) async fn provision(&self, site: &str, owner: &str) -> Result<(), Failure> {
         let request = json!({ "site_id": site, "owner": owner });
         self.ask(Method::POST, "/v1/sites", Some(&request)).await.map(|_| ())
     }
 
-    /// The first of these states that a site is seen in.
+    /// Waits for the first of these states of a site.
     pub(super) async fn site_in(&self, site: &str, states: &[&str]) -> Result<String, Failure> {
         loop {
             let state = self.site(site).await?.state;
@@ -161,7 +161,7 @@ impl Api {
         Ok(serde_json::from_value(self.ask(Method::GET, &format!("/v1/sites/{site}"), None).await?)?)
     }
 
-    /// The states that a site has been in, on one line.
+    /// The states of a site on one line.
     pub(super) async fn states_of(&self, site: &str) -> Result<String, Failure> {
         let path = format!("/v1/lifecycles/site-provisioning/{site}/log");
         let log: States = serde_json::from_value(self.ask(Method::GET, &path, None).await?)?;
@@ -169,7 +169,7 @@ impl Api {
         Ok(states.join(" → "))
     }
 
-    /// Says that a site is in another state, as a webhook would; why that was refused.
+    /// Sends a late transition, as a webhook would, and returns the refusal.
     pub(super) async fn late_webhook(&self, site: &str, state: &str) -> Result<String, Failure> {
         let url = format!("http://{}/v1/lifecycles/site-provisioning/{site}/transition", self.address);
         let answer = self.http.open(Method::POST, &url, None, Some(&json!({ "to": state }))).await?;
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_is_told_on_one_line() {
+    fn log_fits_on_one_line() {
         let entry = |service: &str, status: &str| Entry {
             service: Some(service.to_owned()).filter(|service| !service.is_empty()),
             status: status.to_owned(),

@@ -1,8 +1,8 @@
-//! What was not as it should be.
+//! Differences from the expected result.
 
 use std::fmt::Debug;
 
-/// The mistakes that a scene has found.
+/// The differences found by a scene.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     mistakes: Vec<String>,
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_differs_is_a_mistake() {
+    fn only_differences_are_findings() {
         let mut findings = Findings::default();
         findings.expect("the outcome", "complete", "complete");
         findings.expect("the log", "U S", "U F");

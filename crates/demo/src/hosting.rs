@@ -1,6 +1,6 @@
-//! GitHub and Vercel, simulated on one loopback port: where a site's content comes from, its project and its hook.
+//! GitHub and Vercel, simulated on one loopback port: a site's source, project and hook.
 //!
-//! A call that is repeated under its `Idempotency-Key` is carried out once and answered the same.
+//! A call repeated under its `Idempotency-Key` is carried out once and gets the same response.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -17,23 +17,23 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 
-/// The services that provision sites. They end with this.
+/// The simulated services of sites; they end when this is dropped.
 pub(super) struct Hosting {
     address: SocketAddr,
     books: Arc<Mutex<Books>>,
     _serving: AbortOnDropHandle<()>,
 }
 
-/// What was asked for, in the order it is asked.
+/// The calls in order.
 pub(super) const ERRANDS: [&str; 3] = ["source", "project", "hook"];
 
 #[derive(Default)]
 struct Books {
-    /// Who has linked a GitHub account.
+    /// Owners with a GitHub account.
     linked: BTreeSet<String>,
-    /// Who may have no more projects.
+    /// Owners without quota.
     full: BTreeSet<String>,
-    /// What was carried out, by key.
+    /// Results by idempotency key.
     done: BTreeMap<String, Done>,
 }
 
@@ -42,7 +42,7 @@ struct Done {
     errand: String,
 }
 
-/// What of a call's body the services look at.
+/// The used parts of a call's body.
 #[derive(Deserialize)]
 struct Call {
     key: String,
@@ -57,28 +57,28 @@ impl Hosting {
         let books = Arc::<Mutex<Books>>::default();
         let router = Router::new().route("/{errand}", post(answer)).with_state(books.clone());
         let serving = tokio::spawn(async move {
-            // It ends when the demonstration does.
+            // It ends with the demo.
             let _ = axum::serve(listener, router).await;
         });
         Ok(Self { address, books, _serving: AbortOnDropHandle::new(serving) })
     }
 
-    /// Where an errand is asked for.
+    /// The address of a call.
     pub(super) fn url(&self, errand: &str) -> String {
         format!("http://{}/{errand}", self.address)
     }
 
-    /// Somebody links a GitHub account.
+    /// Links an owner's GitHub account.
     pub(super) fn link(&self, owner: &str) {
         lock(&self.books).linked.insert(owner.to_owned());
     }
 
-    /// Somebody may have no more projects.
+    /// Exhausts an owner's quota.
     pub(super) fn fill_quota(&self, owner: &str) {
         lock(&self.books).full.insert(owner.to_owned());
     }
 
-    /// What is there of a site, in the order of the errands.
+    /// The effects for a site, in the order of the calls.
     pub(super) fn in_effect(&self, site: &str) -> String {
         let books = lock(&self.books);
         let done: Vec<&str> =

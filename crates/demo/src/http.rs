@@ -1,4 +1,4 @@
-//! Requests with JSON in and out, to this machine.
+//! JSON requests to this machine.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -20,7 +20,7 @@ impl Http {
         Self(Client::builder(TokioExecutor::new()).build_http())
     }
 
-    /// The head of an answer; the body is still to come.
+    /// Sends a request and returns the response's head.
     pub(super) async fn open(
         &self,
         method: Method,
@@ -39,7 +39,7 @@ impl Http {
         Ok(self.0.request(request.body(Full::new(body.into()))?).await?)
     }
 
-    /// The whole answer, if it is a good one.
+    /// Sends a request and returns a successful response.
     pub(super) async fn ask(
         &self,
         method: Method,

@@ -1,4 +1,4 @@
-//! The guided tour: a server, simulated services, and seven scenes that show what happens when they fail.
+//! The demo: a server, simulated services, and seven scenes with failures.
 
 #![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic on a closed pipe: use `screen`")]
 

@@ -1,4 +1,4 @@
-//! The server in a process of its own, so that it can be killed like any other.
+//! The server in a process of its own, so it can be killed.
 
 use std::fs::{File, OpenOptions};
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use crate::Failure;
 
 /// How long a server may take to listen.
 const STARTS_WITHIN: Duration = Duration::from_secs(20);
-/// What it says once it does.
+/// The server's line when it listens.
 const LISTENING: &str = "listening on http://";
 
 /// A server that is killed when this is dropped.
@@ -26,7 +26,7 @@ pub(super) struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts this very program as a server and waits until it listens.
+    /// Starts this program as a server and waits until it listens.
     pub(super) async fn start(config: &str, folder: &Path, verbose: bool) -> Result<Self, Failure> {
         let config_file = folder.join("backstitch.toml");
         std::fs::write(&config_file, config)?;
@@ -45,7 +45,7 @@ impl ServerProcess {
         if let Some(listen) = listen {
             command.arg("--listen").arg(listen.to_string());
         }
-        // What this program was started with is no setting of the server.
+        // Settings of this program are not the server's.
         for (name, _) in
             std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"BACKSTITCH_"))
         {
@@ -72,25 +72,25 @@ impl ServerProcess {
         self.child.id()
     }
 
-    /// Ends the process with SIGKILL: it learns nothing of it and can do nothing about it.
+    /// Kills the process with SIGKILL.
     pub(super) async fn kill(&mut self) -> Result<(), Failure> {
         Ok(self.child.kill().await?)
     }
 
-    /// Sees it off, whatever state it is in.
+    /// Ends the process in any state.
     pub(super) async fn end(&mut self) {
-        // It fails only where there is no process any more.
+        // Fails only if the process has already ended.
         let _ = self.child.kill().await;
     }
 
-    /// Starts it again, at the same address and on the same file.
+    /// Restarts it at the same address and file.
     pub(super) async fn restart(&mut self) -> Result<(), Failure> {
         *self = Self::spawn(self.config_file.clone(), Some(self.address), &self.folder, self.verbose).await?;
         Ok(())
     }
 }
 
-/// Where the server's log is, beside the database.
+/// The path of the server's log, beside the database.
 pub(super) fn log_path(folder: &Path) -> PathBuf {
     folder.join("server.log")
 }
@@ -99,13 +99,13 @@ fn log(folder: &Path) -> std::io::Result<File> {
     OpenOptions::new().create(true).append(true).open(log_path(folder))
 }
 
-/// The end of the log, where a server that does not start says why.
+/// The end of the log, with the reason if the server does not start.
 fn last_words(folder: &Path) -> String {
     let log = std::fs::read_to_string(log_path(folder)).unwrap_or_default();
     log.lines().next_back().map(|line| format!(": {line}")).unwrap_or_default()
 }
 
-/// Where it listens. What it says afterwards is read and left: a server must not fail because nobody hears it.
+/// Waits for the address. Further output is read and discarded, so that a full pipe does not block the server.
 async fn listening(stdout: ChildStdout) -> Result<SocketAddr, Failure> {
     let mut lines = BufReader::new(stdout).lines();
     while let Some(line) = lines.next_line().await? {

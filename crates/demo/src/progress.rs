@@ -1,4 +1,4 @@
-//! What happens to an order, as it happens: server-sent events.
+//! Live events of an order, by server-sent events.
 
 use http_body_util::BodyExt;
 use hyper::Method;
@@ -9,7 +9,7 @@ use super::http::Http;
 use crate::Failure;
 use backstitch_api::sse::SseDecoder;
 
-/// One event, as far as it is shown.
+/// The displayed parts of an event.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct Event {
     seq: u64,
@@ -27,7 +27,7 @@ impl Event {
         self.kind == "step.started" && self.step.as_deref() == Some(service)
     }
 
-    /// A line for whoever watches, if it is of any interest.
+    /// The line to display, if the event is interesting.
     pub(super) fn told(&self) -> Option<String> {
         if let Some(message) = &self.message {
             return Some(message.clone());
@@ -47,7 +47,7 @@ impl Event {
     }
 }
 
-/// A stream that is being read.
+/// An open stream.
 pub(super) struct Progress {
     http: Http,
     url: String,
@@ -62,14 +62,14 @@ impl Progress {
         Ok(Self { http, url, last: 0, body, decoder: SseDecoder::default() })
     }
 
-    /// Goes on after the last event that was read.
+    /// Resumes after the last event.
     pub(super) async fn resume(&mut self) -> Result<(), Failure> {
         self.body = from(&self.http, &self.url, self.last).await?;
         self.decoder = SseDecoder::default();
         Ok(())
     }
 
-    /// The next event; none at the order's end.
+    /// The next event; none when the order has ended.
     pub(super) async fn next(&mut self) -> Result<Option<Event>, Failure> {
         loop {
             if let Some(sent) = self.decoder.next_event() {
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_start_of_a_service_is_told_from_that_of_another() {
+    fn start_lines_name_their_service() {
         let event: Event =
             serde_json::from_str(r#"{"seq":7,"type":"step.started","step":"payment"}"#).unwrap();
         assert!(event.is_start_of("payment") && !event.is_start_of("inventory"));

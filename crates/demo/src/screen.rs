@@ -1,4 +1,4 @@
-//! Lines for whoever watches, with colours only where there is a terminal.
+//! Output lines, with colours in a terminal only.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -10,7 +10,7 @@ const DIM: &str = "\x1b[2m";
 const PLAIN: &str = "\x1b[0m";
 
 pub(super) fn line(text: &str) {
-    // Nobody may be reading any more; that is no reason to leave processes behind.
+    // A closed pipe must not end the demo before it has cleaned up.
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
@@ -29,7 +29,7 @@ impl Screen {
         line(&format!("\n{}", self.painted(BOLD, &format!("{number}  {title}"))));
     }
 
-    /// Something that happened, so long after the beginning of the scene.
+    /// An event with its time since the beginning of the scene.
     pub(super) fn happened(self, after: Duration, what: &str) {
         let after = format!("{:>6.2} s", after.as_secs_f64());
         line(&format!("   {}  {what}", self.painted(DIM, &after)));

@@ -1,4 +1,4 @@
-//! The server's configuration for the tour: everything in one folder, and short times.
+//! The server's configuration for the demo: one directory and short times.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,9 +10,9 @@ use super::hosting::{ERRANDS, Hosting};
 use super::services::{Phase, Service, Services};
 use crate::Failure;
 
-/// How long a service may take.
+/// The services' timeout.
 const SERVICE_TIMEOUT: &str = "3s";
-/// Few and fast, so that a rollback that keeps failing is parked while the user watches.
+/// Few and fast, so that the user sees a failing rollback run out of retries.
 pub(super) const ROLLBACK_RETRIES: u32 = 2;
 const ROLLBACK_DELAY: &str = "150ms";
 

@@ -1,4 +1,4 @@
-//! What scenes are played with.
+//! The setup of the scenes.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use super::services::{Behaviour, Call, Phase, Service, Services};
 use super::settings;
 use crate::Failure;
 
-/// How long a service takes where nothing else is wished for: long enough to be watched.
+/// The default response time of a service, long enough to watch.
 const AT_WORK: Duration = Duration::from_millis(120);
 
 pub(super) struct Stage {
@@ -31,16 +31,16 @@ pub(super) struct Stage {
     began: Instant,
 }
 
-/// How an order should have ended.
+/// The expected end of an order.
 pub(super) struct Ending<'a> {
     pub(super) outcome: &'a str,
     pub(super) log: &'a str,
-    /// The services that have done something and not undone it.
+    /// The services with an effect.
     pub(super) in_effect: &'a str,
 }
 
 impl Stage {
-    /// Starts everything that is needed, with its files in this folder.
+    /// Starts everything, with its files in this directory.
     pub(super) async fn set(listen: SocketAddr, folder: &Path, verbose: bool) -> Result<Self, Failure> {
         let services = Services::start(Behaviour::Delay(AT_WORK)).await?;
         let hosting = Hosting::start().await?;
@@ -65,7 +65,7 @@ impl Stage {
         self.began.elapsed()
     }
 
-    /// Shows what happens to an order, to its end.
+    /// Shows the events of an order to its end.
     pub(super) async fn watch(&self, progress: &mut Progress) -> Result<(), Failure> {
         while let Some(event) = progress.next().await? {
             if let Some(told) = event.told() {
@@ -75,7 +75,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Shows what happens to an order until a service is called, and gives that call.
+    /// Shows the events of an order until a service is called, and returns that call.
     pub(super) async fn watch_until_called(
         &self,
         progress: &mut Progress,
@@ -94,7 +94,7 @@ impl Stage {
         Err(format!("the order ended before {} was called", service.name()).into())
     }
 
-    /// Compares how an order ended, by the API and by the services' own books, with how it should have.
+    /// Compares an order's end, by the API and by the services' ledger, with the expected one.
     pub(super) async fn compare(
         &self,
         findings: &mut Findings,
@@ -122,7 +122,7 @@ impl Stage {
         if told.is_empty() { "nothing".to_owned() } else { told }
     }
 
-    /// The calls that an order made to a service.
+    /// The calls of an order to a service.
     pub(super) fn calls(&self, order: &str, service: Service, phase: Phase) -> Vec<Call> {
         let is_it = |call: &Call| call.saga == order && call.service == service && call.phase == phase;
         self.services.calls().into_iter().filter(is_it).collect()

@@ -1,4 +1,4 @@
-//! All scenes, one after the other, and what came of them.
+//! Runs all scenes and prints a summary.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -11,36 +11,36 @@ use super::stage::Stage;
 use super::traffic;
 use crate::Failure;
 
-/// How long a scene may take; each takes a few seconds at most.
+/// Time limit of a scene; each takes a few seconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What is to be shown.
+/// Options of the demo.
 pub struct Plan {
-    /// Where the server listens; port 0 picks a free port.
+    /// The server's address; port 0 picks a free port.
     pub listen: SocketAddr,
-    /// Ends after the tour.
+    /// End after the tour.
     pub once: bool,
-    /// Shows the server's log too.
+    /// Show the server's log too.
     pub verbose: bool,
 }
 
-/// How a scene went.
+/// The result of a scene.
 struct Played {
     scene: Scene,
     took: Duration,
     good: bool,
 }
 
-/// Somebody has seen enough.
+/// The user interrupted the tour.
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted before the end of the tour")]
 struct Interrupted;
 
-/// Plays everything in a folder that is gone afterwards, unless something went wrong in it.
+/// Runs the demo in a temporary directory, which is kept only after a failure.
 /// `interrupted` resolves when the user asks to stop; it is called again after each interruption.
 ///
 /// # Errors
-/// When a scene of a tour that runs once did not end as it should, or the server cannot be started.
+/// When a scene of a single tour did not end as expected, or the server cannot be started.
 pub async fn play(plan: Plan, mut interrupted: impl AsyncFnMut()) -> Result<(), Failure> {
     let folder = tempfile::Builder::new().prefix("backstitch-demo-").tempdir()?;
     let played = perform(&plan, folder.path(), &mut interrupted).await;
@@ -71,7 +71,7 @@ async fn perform(plan: &Plan, folder: &Path, interrupted: &mut impl AsyncFnMut()
             () = interrupted() => Ok(()),
         }
     };
-    // Waited for, so that nobody writes to the folder any more when it goes.
+    // Awaited, so that the server no longer writes to the directory when it is removed.
     stage.server.end().await;
     ended
 }
@@ -80,9 +80,13 @@ fn introduce(stage: &Stage, folder: &Path) {
     let Stage { server, services, .. } = stage;
     let process = server.id().unwrap_or_default();
     line(&format!("backstitch serves http://{} as process {process}", server.address()));
+    line(&format!("console: http://{}/", server.address()));
     line(&format!("kept in {}, gone at the end", folder.display()));
     line(&format!("payment, inventory and logistics are simulated at http://{}", services.address()));
     line("GitHub and Vercel are simulated too, for sites");
+    line(
+        "log of an order: U called, S succeeded, F failed, R undone, RF could not be undone, D rollback done",
+    );
 }
 
 fn judged(failed: usize) -> Result<(), Failure> {
@@ -92,7 +96,7 @@ fn judged(failed: usize) -> Result<(), Failure> {
     }
 }
 
-/// Plays all scenes and gives how many went wrong.
+/// Runs all scenes and returns the number of failures.
 async fn tour(stage: &mut Stage) -> usize {
     let mut all = Vec::new();
     for (position, scene) in Scene::ALL.into_iter().enumerate() {

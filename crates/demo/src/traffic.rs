@@ -1,4 +1,4 @@
-//! An order now and then, for as long as somebody watches.
+//! Occasional orders while the demo stays open.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::stage::Stage;
 use crate::Failure;
 
 const PAUSE: Duration = Duration::from_secs(3);
-/// What becomes of one order after the other.
+/// The items of successive orders.
 const ORDERS: [&[&str]; 6] = [
     &["book"],
     &["book", "demo:delay:payment:800ms"],
@@ -17,7 +17,7 @@ const ORDERS: [&[&str]; 6] = [
     &["book", "demo:drop:logistics"],
 ];
 
-/// Confirms orders until the demonstration ends.
+/// Confirms orders until the demo ends.
 pub(super) async fn run(stage: &Stage) -> Result<(), Failure> {
     let address = stage.server.address();
     line("\nStill here, with an order now and then; Ctrl-C ends it");

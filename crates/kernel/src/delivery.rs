@@ -1,122 +1,121 @@
-//! One message that must reach one destination, or end as a dead letter.
+//! Delivery of one message to one destination: it completes or becomes a dead letter.
 //!
-//! Webhook deliveries (seed 000) and messages of the outbox (seed 003) are this machine under two vocabularies. An
-//! attempt is a job: whoever makes it reports under its number, so a report that comes twice, or from a maker who was
-//! given up, changes nothing.
+//! Webhook deliveries (seed 000) and messages of the outbox (seed 003) share this machine. An attempt is a job, and its
+//! result is reported under the job's number, so a repeated report, or one about an abandoned attempt, changes nothing.
 
 use std::time::Duration;
 
 use crate::retry::{Backoff, Retry};
 use crate::time::Timestamp;
 
-/// Where a delivery stands.
+/// The status of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
-    /// No attempt has been made, and none is under way.
+    /// No attempt has been made, and none is running.
     Pending,
-    /// One attempt is under way.
+    /// An attempt is running.
     InProgress,
-    /// The last attempt failed; the next one waits for its time.
+    /// The last attempt failed; the next one waits for its backoff.
     PendingRetry,
-    /// It arrived.
+    /// The receiver has the message.
     Completed,
-    /// It is given up.
+    /// No further attempts: a dead letter.
     DeadLettered,
 }
 
 impl Status {
-    /// Every status there is.
+    /// All statuses.
     pub const ALL: [Self; 5] =
         [Self::Pending, Self::InProgress, Self::PendingRetry, Self::Completed, Self::DeadLettered];
 
-    /// Nothing follows.
+    /// Whether the status is final.
     #[must_use]
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::DeadLettered)
     }
 }
 
-/// A delivery as it stands.
+/// The state of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// Where it stands.
+    /// Its status.
     pub status: Status,
-    /// Results that counted so far, a success included.
+    /// Results counted so far, a success included.
     pub attempt_count: u32,
-    /// Not to be attempted before this time.
+    /// The earliest time of the next attempt.
     pub next_attempt_at: Timestamp,
-    /// The newest attempt, under way or over; 0 before the first.
+    /// The job of the newest attempt; 0 before the first.
     pub job: i64,
-    /// Why the last attempt failed; nothing once one succeeded.
+    /// The error code of the last failure; none after a success.
     pub final_error_code: Option<String>,
 }
 
 /// How often and when a delivery is attempted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Attempts in all, the first one included; without a limit it is tried for ever.
+    /// Total attempts; none means unlimited.
     pub max_attempts: Option<u32>,
-    /// The waits between them.
+    /// The backoff between attempts.
     pub retry: Retry,
-    /// The longest that a receiver may put the next attempt off.
+    /// The longest delay that a receiver may request.
     pub max_delay: Duration,
 }
 
-/// What happened.
+/// An input to a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// Somebody looks whether the next attempt may begin; if so, it is this job.
+    /// Starts the next attempt as this job, if it is due.
     Wake {
-        /// The number of the attempt to be.
+        /// The job of the next attempt.
         job: i64,
     },
-    /// An attempt has its result.
+    /// An attempt has a result.
     Reported {
         /// The attempt.
         job: i64,
-        /// What came of it.
+        /// Its result.
         outcome: Outcome,
     },
 }
 
-/// What came of an attempt.
+/// The result of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The other side has it.
+    /// The receiver has the message.
     Arrived,
-    /// It does not, or nobody knows.
+    /// The attempt failed, or its outcome is unknown.
     Failed {
-        /// What programs tell apart, such as `http_503`.
+        /// A stable error code, such as `http_503`.
         code: String,
-        /// The receiver asked for this much time.
+        /// The receiver's `Retry-After`.
         retry_after: Option<Duration>,
     },
 }
 
-/// The error code of a delivery that was not attempted in time.
+/// The error code of a delivery that expired before it was sent.
 pub const EXPIRED: &str = "EXPIRED";
 
-/// Why nothing changed.
+/// Why an input changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejected {
-    /// It is over.
+    /// The delivery has ended.
     #[error("the delivery has ended: nothing changes it any more")]
     Ended,
-    /// An attempt is under way.
-    #[error("an attempt is under way: there is one at a time")]
+    /// An attempt is running.
+    #[error("an attempt is running; only one runs at a time")]
     UnderWay,
-    /// The wait is not over.
+    /// The backoff has not passed.
     #[error("the next attempt is not due yet")]
     NotDue,
-    /// The report is not about the attempt that is under way.
-    #[error("the report is about another attempt: it was given up, or has its result already")]
+    /// The report is about another attempt than the running one.
+    #[error("the report is about another attempt, which was abandoned or already has a result")]
     NotThisAttempt,
 }
 
-/// What the delivery becomes.
+/// Decides the next state of a delivery.
 ///
 /// # Errors
-/// When the input changes nothing, and why.
+/// When the input changes nothing.
 pub fn decide(
     delivery: &Delivery,
     input: Input,
@@ -147,7 +146,7 @@ pub fn decide(
     }
 }
 
-/// The next attempt begins, unless the limit was lowered meanwhile.
+/// Starts the next attempt, unless the limit was lowered meanwhile.
 fn attempted(delivery: &Delivery, job: i64, policy: &Policy) -> Delivery {
     if policy.is_exhausted(delivery.attempt_count) {
         return Delivery { status: Status::DeadLettered, ..delivery.clone() };
@@ -180,7 +179,7 @@ impl Policy {
         Self { max_attempts: Some(max_attempts), retry, max_delay }
     }
 
-    /// These waits in turn, the last one serving whatever comes after, for so many attempts.
+    /// The listed waits in turn, for this many attempts; the last wait repeats.
     #[must_use]
     pub fn after_each(max_attempts: Option<u32>, waits: Vec<Duration>) -> Self {
         let max_delay = waits.iter().max().copied().unwrap_or(Duration::ZERO);
@@ -193,8 +192,7 @@ impl Policy {
         self.max_attempts.is_some_and(|limit| attempt_count >= limit)
     }
 
-    /// The wait after the failure that brought the count there. A receiver may ask for more time, up to the longest
-    /// delay, and never for less.
+    /// The wait after this failure. A receiver may ask for more time, up to the longest delay, and never for less.
     fn wait(&self, attempt_count: u32, retry_after: Option<Duration>, seed: u64) -> Duration {
         let asked = retry_after.unwrap_or(Duration::ZERO).min(self.max_delay);
         self.retry.wait(attempt_count, seed).max(asked)
@@ -291,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_failure_that_reaches_the_limit_ends_it_and_keeps_its_error() {
+    fn last_failure_ends_the_delivery_and_keeps_its_error() {
         let last = Delivery { attempt_count: 2, ..delivery(Status::InProgress) };
         let ended = decide(&last, reported(7, failure("timeout", None)), &policy(), 0, NOW).unwrap();
         assert_eq!((ended.status, ended.attempt_count), (Status::DeadLettered, 3));
@@ -313,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_may_ask_for_more_time_but_neither_for_less_nor_for_ever() {
+    fn receiver_may_delay_the_next_attempt_up_to_the_limit() {
         let after = |asked: u64| {
             let input = reported(7, failure("http_429", Some(secs(asked))));
             decide(&delivery(Status::InProgress), input, &policy(), 0, NOW).unwrap().next_attempt_at
@@ -324,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lowered_limit_ends_what_waits_when_its_time_comes() {
+    fn lowered_limit_ends_a_waiting_delivery_when_it_is_due() {
         for (count, status) in [(2, Status::InProgress), (3, Status::DeadLettered), (4, Status::DeadLettered)]
         {
             let waiting = Delivery { attempt_count: count, ..delivery(Status::PendingRetry) };
@@ -334,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_waits_ends_in_its_last_and_without_a_limit_it_goes_on() {
+    fn last_listed_wait_repeats_without_a_limit() {
         let policy = Policy::after_each(None, vec![secs(5), secs(10)]);
         let mut delivery = delivery(Status::InProgress);
         for wait in [5, 10, 10, 10] {

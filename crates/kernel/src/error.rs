@@ -1,37 +1,37 @@
-//! Why an attempt did not succeed, in the terms that decide what happens next.
+//! Errors of attempts, classified by what may follow.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What is known about an attempt that did not succeed.
+/// Classifies a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
-    /// Not done, and worth another try.
+    /// No effect; a retry may succeed.
     Failed,
-    /// The service said no: not done, and trying again will not help.
+    /// The service refused: no effect, and a retry will not help.
     Refused,
-    /// Nobody knows whether it was done.
+    /// The outcome is unknown.
     InDoubt,
-    /// No answer in time, so nobody knows whether it was done.
+    /// No response in time, so the outcome is unknown.
     TimedOut,
-    /// The code of the step panicked half-way, so nobody knows whether it was done.
+    /// The step's code panicked, so the outcome is unknown.
     Panicked,
-    /// It answered, but with something that cannot be kept (too large, not JSON): it may well have been done, and
-    /// trying again would bring the same answer.
+    /// The result cannot be stored (too large, not JSON). The step may have taken effect, and a retry would return the
+    /// same result.
     Unusable,
-    /// The node that ran the attempt went away, so nobody knows whether it was done.
+    /// The node that ran the attempt is gone, so the outcome is unknown.
     Interrupted,
-    /// A person or a program asked for the rollback.
+    /// An operator or a program requested the rollback.
     Cancelled,
-    /// The saga was not finished by its deadline.
+    /// The saga's deadline passed.
     DeadlineExceeded,
 }
 
 impl ErrorKind {
-    /// Whether the step may have taken effect all the same.
+    /// Whether the step may have taken effect.
     #[must_use]
     pub fn leaves_doubt(self) -> bool {
         match self {
@@ -40,24 +40,24 @@ impl ErrorKind {
         }
     }
 
-    /// Whether an action may be tried again after it.
+    /// Whether the action may be retried.
     #[must_use]
     pub fn is_retryable(self) -> bool {
         !matches!(self, Self::Refused | Self::Unusable)
     }
 }
 
-/// An error of a step, or of a saga, as it is kept in the log.
+/// The error of a step or a saga, as stored in the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepError {
-    /// What is known.
+    /// Its class.
     pub kind: ErrorKind,
-    /// A code that programs can tell apart, such as `CARD_DECLINED`.
+    /// A stable code for programs, such as `CARD_DECLINED`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// What people read.
+    /// The message for people.
     pub message: String,
-    /// The service asked not to be called again sooner.
+    /// The service's `Retry-After`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Duration>,
 }
@@ -75,12 +75,12 @@ impl StepError {
         Self::new(ErrorKind::Failed, message)
     }
 
-    /// No outside worker answered in time.
+    /// No outside worker reported in time.
     pub(crate) fn unanswered_by_workers() -> Self {
         Self::new(ErrorKind::TimedOut, "no worker answered in time")
     }
 
-    /// No outside worker took the job within its queue timeout.
+    /// No outside worker leased the job within its queue timeout.
     pub(crate) fn not_taken_by_workers() -> Self {
         Self::not_done("no worker took the job within its queue timeout").with_code("QUEUE_TIMEOUT")
     }
@@ -98,14 +98,14 @@ impl StepError {
         Self::new(ErrorKind::InDoubt, message)
     }
 
-    /// The same error with a code that programs can tell apart.
+    /// The same error with a stable code.
     #[must_use]
     pub fn with_code(mut self, code: impl Into<String>) -> Self {
         self.code = Some(code.into());
         self
     }
 
-    /// The same error with the service's wish not to be called again sooner.
+    /// The same error with the service's `Retry-After`.
     #[must_use]
     pub fn with_retry_after(mut self, delay: Duration) -> Self {
         self.retry_after = Some(delay);

@@ -1,21 +1,22 @@
-//! Failpoints: bugs enabled on purpose, to prove that the checks find them. None can be enabled in a program that is built
-//! without the feature `planted-bugs`, and none is in any program before it is asked for.
+//! Failpoints: bugs that tests enable to prove that the checks find them. They need the feature `planted-bugs`, which
+//! no shipped
+//! program has.
 
 /// A bug that a test can enable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Bug {
-    /// An append that lost its fence is given the next number and forced in.
+    /// An append that lost its fence gets the next number and is forced in.
     AppendUnfenced = 1,
-    /// Attempts run before the decision to run them is on disk.
+    /// Attempts run before the decision to run them is durable.
     EffectBeforeCommit = 2,
-    /// Messages are written after the transaction that caused them, with the next one.
+    /// Messages are written after the transaction that caused them, in the next one.
     OutboxOutsideTransaction = 3,
-    /// What was done first is undone first.
+    /// Steps are compensated in forward order.
     CompensationOrderReversed = 4,
-    /// A step that failed for good counts as not done, whatever its attempts left behind.
+    /// A failed step counts as not done, whatever its attempts did.
     DoubtForgotten = 5,
-    /// A saga ends or is released without a look at the messages that wait for it.
+    /// A saga ends or is released without a check for unread messages.
     InboxUnguarded = 6,
 }
 

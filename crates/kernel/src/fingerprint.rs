@@ -1,4 +1,4 @@
-//! A number for a text: the same on every machine and in every version.
+//! A stable hash of a text, equal on every machine and in every version.
 
 /// FNV-1a.
 pub(crate) fn fnv1a(text: &str) -> u64 {

@@ -1,4 +1,4 @@
-//! Identifiers, each a type of its own so that they cannot be mixed up.
+//! Identifiers as separate types.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// A saga's id: a `UUIDv7`, so ids sort by the time of their start.
+/// A saga's id: a `UUIDv7`, so ids sort by start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SagaId(pub Uuid);
@@ -26,13 +26,13 @@ impl FromStr for SagaId {
     }
 }
 
-/// A step's id within its definition. Cloning shares the text.
+/// A step's id within its definition. Clones share the text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StepId(Arc<str>);
 
 impl StepId {
-    /// Wraps a step id as it stands; a definition's check judges whether it is a good one.
+    /// Wraps a step id without validation; the check of the definition validates it.
     #[must_use]
     pub fn new(id: impl Into<Arc<str>>) -> Self {
         Self(id.into())

@@ -1,4 +1,4 @@
-//! What a repeated request is: the same one again, or another one under a used key.
+//! Idempotency: tells a repeated request from another one under the same key.
 
 use std::fmt;
 
@@ -14,18 +14,18 @@ impl fmt::Display for Digest {
     }
 }
 
-/// How a request relates to what the ledger holds under its key.
+/// How a request relates to the ledger's entry for its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The key is new: do it.
+    /// The key is new.
     Fresh,
-    /// The same request again: answer as the first time and do nothing.
+    /// A repeated request: return the first response.
     Replay,
     /// The key belongs to a different request: refuse.
     Conflict,
 }
 
-/// Judges a request with this digest against the digest first seen under its key.
+/// Compares a request's digest with the digest first seen under its key.
 #[must_use]
 pub fn judge(first: Option<&Digest>, now: &Digest) -> Verdict {
     match first {
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_fresh_once_then_replays_its_own_request_and_refuses_any_other() {
+    fn key_replays_its_request_and_refuses_another() {
         let (a, b) = (Digest([1; 32]), Digest([2; 32]));
         assert_eq!(judge(None, &a), Verdict::Fresh);
         assert_eq!(judge(Some(&a), &a), Verdict::Replay);

@@ -1,4 +1,4 @@
-//! Leases on jobs: who may report a result, and what an expired lease costs.
+//! Job leases: who may report a result, and what an expired lease costs.
 
 use std::time::Duration;
 
@@ -6,48 +6,48 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
 
-/// After this many expired leases a job is failed: whatever takes it does not come back.
+/// After this many expired leases a job fails, because it may crash its workers.
 pub const MAX_EXPIRIES: u32 = 5;
 
-/// Where a job stands.
+/// The status of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// Waiting to be leased.
     Pending,
-    /// A worker has it.
+    /// A worker holds the lease.
     Leased,
-    /// Done.
+    /// Finished with a result.
     Completed,
-    /// Given up.
+    /// Failed without further leases.
     Failed,
 }
 
-/// The part of a job that leasing looks at.
+/// A job's lease state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Where the job stands.
+    /// The status of the job.
     pub status: Status,
-    /// The token of the newest lease; every lease has a higher one.
+    /// The token of the newest lease; each lease has a higher token.
     pub token: i64,
-    /// Not to be leased before this time, and while leased: the lease's end.
+    /// The earliest time of the next lease; while leased, the lease's end.
     pub until: Timestamp,
     /// Results reported so far, successes included.
     pub attempts: u32,
-    /// Leases that ran out without a result.
+    /// Leases that expired without a result.
     pub expiries: u32,
 }
 
-/// Why a call on a lease changed nothing.
+/// Why a lease operation changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// The job is not there to be leased now.
+    /// The job cannot be leased now.
     #[error("the job is not available: it is leased, finished, or not due yet")]
     Unavailable,
-    /// Another lease came after this one.
+    /// The job was leased again since.
     #[error("the lease is stale: the job was leased again since; drop this result")]
     Stale,
-    /// The job is already finished under this very lease.
+    /// The job already has a result under this lease.
     #[error("the job already has its result")]
     Finished,
 }
@@ -86,7 +86,7 @@ impl Lease {
         Ok(Self { until: now.plus(duration), ..self.clone() })
     }
 
-    /// Takes a success.
+    /// Records a success.
     ///
     /// # Errors
     /// When the token is not the newest, or the job is finished.
@@ -95,7 +95,7 @@ impl Lease {
         Ok(Self { status: Status::Completed, attempts: self.attempts + 1, ..self.clone() })
     }
 
-    /// Takes a failure; with `retry_at` the job waits for another lease, without it is given up.
+    /// Records a failure. With `retry_at` the job waits for another lease, otherwise it fails.
     ///
     /// # Errors
     /// When the token is not the newest, or the job is finished.
@@ -108,8 +108,7 @@ impl Lease {
         })
     }
 
-    /// Takes the job back unfinished from a worker that has to stop: due again from now on, at no cost. A lease that is
-    /// given back has not run out, so however often that happens, it never fails the job.
+    /// Returns the job unfinished: due again at once, and the returned lease does not count as expired.
     ///
     /// # Errors
     /// When the token is not the newest, or the job is finished.
@@ -118,8 +117,9 @@ impl Lease {
         Ok(Self { status: Status::Pending, until: now, ..self.clone() })
     }
 
-    /// What an overdue lease becomes: pending again at no cost, or failed after [`MAX_EXPIRIES`] of them.
-    /// `None` while the lease still stands.
+    /// The state after an expired lease: pending again, or failed after [`MAX_EXPIRIES`] of them. `None` while the
+    /// lease is
+    /// valid.
     #[must_use]
     pub fn expire(&self, now: Timestamp) -> Option<Self> {
         if self.status != Status::Leased || self.until > now {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_is_given_back_costs_nothing_and_is_over() {
+    fn returned_lease_ends_and_does_not_count() {
         let mut job = Lease::due_at(at(0)).lease(LEASE, at(0)).unwrap().expire(at(10)).unwrap();
         for round in 2..20 {
             let leased = job.lease(LEASE, at(round * 100)).unwrap();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expired_lease_costs_no_attempt_and_the_fifth_fails_the_job() {
+    fn fifth_expired_lease_fails_the_job_without_an_attempt() {
         let mut job = Lease::due_at(at(0));
         for round in 1..=4 {
             let leased = job.lease(LEASE, at(round * 100)).unwrap();

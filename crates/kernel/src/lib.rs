@@ -1,8 +1,9 @@
-//! The pure part of Backstitch: what a saga is, what it may do next and why.
+//! The pure part of Backstitch: what a saga is, and what it may do next.
 //!
-//! Nothing here reads a clock, draws a random number, opens a file or waits. Every decision is a function of
-//! the state, one input and the time it is given, so running live, recovering from a crash and replaying a log
-//! in a test are the same code. See [`saga::decide`] for the page that explains the product.
+//! Nothing here reads a clock, draws random numbers, does I/O or waits. Every decision is a function of the state, one
+//! input and
+//! the given time, so live execution, recovery and replay in tests use the same code. Start reading at
+//! [`saga::decide`].
 
 pub mod delivery;
 pub mod error;

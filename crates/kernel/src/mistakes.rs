@@ -1,4 +1,4 @@
-//! What is wrong with a definition, told all at once.
+//! Validation errors of definitions, all reported together.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,16 +19,16 @@ pub const MAX_RETRIES: u32 = 1_000;
 /// The longest timeout or wait.
 pub const MAX_DURATION: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// One mistake in a definition.
+/// One validation error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
-    /// Where it is, such as `steps[2].timeout`.
+    /// Its path, such as `steps[2].timeout`.
     pub place: String,
     /// What is wrong and what to do.
     pub message: String,
 }
 
-/// Every mistake in a definition.
+/// All validation errors of a definition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Problems(pub Vec<Problem>);
 
@@ -42,7 +42,7 @@ impl fmt::Display for Problems {
     }
 }
 
-/// What is wrong with a retry policy that stands at this place.
+/// The errors of a retry policy at this path.
 #[must_use]
 pub fn retry_problems(place: &str, retry: &Retry) -> Vec<Problem> {
     let mut mistakes = Mistakes::default();
@@ -50,7 +50,7 @@ pub fn retry_problems(place: &str, retry: &Retry) -> Vec<Problem> {
     mistakes.found
 }
 
-/// Collects mistakes, and knows those that any definition can have.
+/// Collects errors; checks that all kinds of definitions share.
 #[derive(Default)]
 pub(crate) struct Mistakes {
     found: Vec<Problem>,
@@ -69,7 +69,7 @@ impl Mistakes {
         } else if let Some(odd) = id.chars().find(|c| !c.is_alphanumeric() && !matches!(c, '-' | '_' | '.')) {
             self.problem(place, format!("contains {odd:?}: use letters, digits, `-`, `_` and `.`"));
         } else if id == "." || id == ".." {
-            // In an address these are the place itself and the one above it.
+            // In a URL path these mean the current and the parent directory.
             self.problem(place, format!("is `{id}`, which no address can end in: add a letter or a digit"));
         }
     }
@@ -84,7 +84,7 @@ impl Mistakes {
         self.found.is_empty()
     }
 
-    /// Goes on if there are none.
+    /// Returns the errors, if there are any.
     pub(crate) fn none(self) -> Result<(), Problems> {
         if self.found.is_empty() { Ok(()) } else { Err(Problems(self.found)) }
     }

@@ -1,10 +1,12 @@
-//! The rules for names as regular expressions, for descriptions of the API. Lengths are not in them: JSON Schema counts characters,
+//! Naming rules as regular expressions, for the description of the API. Lengths are not part of them: JSON Schema counts
+//! characters,
 //! and the rules count bytes.
 
 use crate::lifecycle::draft::OK;
 
-/// Letters and digits, as ranges within a character class. Not every dialect of regular expressions knows `\p{Alphabetic}`, and all
-/// of its 700 ranges would make the expression slow: names in scripts beyond these are good names too.
+/// Letters and digits as ranges of a character class. Not every regex dialect has `\p{Alphabetic}`, and all of its 700
+/// ranges would
+/// be slow; names in other scripts are valid too.
 const ALPHANUMERIC: &str = "0-9A-Za-zÀ-ÖØ-öø-ˁΑ-ΡΣ-ϵЀ-ҁҊ-ԯא-תؠ-يก-ะา-ำเ-ๆぁ-ゖァ-ヺー-ヿ㐀-䶿一-鿿가-힣";
 
 /// A name or an id, such as that of a step or a queue.
@@ -13,7 +15,7 @@ pub fn id_pattern() -> String {
     id_but_for(&["\\.{1,2}"])
 }
 
-/// A kind of errors: a name other than that of success.
+/// A kind of error: a name other than that of success.
 #[must_use]
 pub fn error_kind_pattern() -> String {
     id_but_for(&["\\.{1,2}", OK])
@@ -25,7 +27,7 @@ pub fn state_pattern() -> String {
     format!("^[{ALPHANUMERIC}_-]+$")
 }
 
-/// What topics begin with: parts with dots between, the first of which are none of these.
+/// The prefix of topics: parts separated by dots; the first part is none of these.
 #[must_use]
 pub fn subject_pattern(reserved: &[&str]) -> String {
     let reserved: Vec<String> = reserved.iter().map(|topics| topics.replace('.', "\\.")).collect();
@@ -33,7 +35,7 @@ pub fn subject_pattern(reserved: &[&str]) -> String {
     format!("^(?!({reserved})(\\.|$))(?!\\.)(?!.*\\.(\\.|$))[{ALPHANUMERIC}._-]+$")
 }
 
-/// Letters, digits, `-`, `_` and `.`, but none of these.
+/// Letters, digits, `-`, `_` and `.`, except these words.
 fn id_but_for(words: &[&str]) -> String {
     format!("^(?!({})$)[{ALPHANUMERIC}._-]+$", words.join("|"))
 }

@@ -1,4 +1,4 @@
-//! JSON text that is carried, stored and handed on, but not looked into.
+//! JSON text that is stored and passed on without being parsed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,16 +7,16 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// One valid JSON document as text. Cloning shares the text.
+/// One valid JSON document. Clones share the text.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Payload {
     text: Arc<str>,
-    /// The document stands for a response that was not JSON. The log keeps the mark; other serialisations drop it.
+    /// The document stands for a response that was not JSON. The log stores the mark; other serialisations drop it.
     unparsed: bool,
 }
 
 impl Payload {
-    /// JSON `null`: the input of a saga that takes none and the result of a step that gives none.
+    /// JSON `null`: the input of a saga without one, and the result of a step without one.
     #[must_use]
     pub fn null() -> Self {
         Self::parsed(Arc::from("null"))
@@ -25,7 +25,7 @@ impl Payload {
     /// Encodes a value.
     ///
     /// # Errors
-    /// When the value has no JSON form, such as a map whose keys are not text.
+    /// When the value has no JSON form, such as a map with keys that are not strings.
     pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
         serde_json::to_string(value).map(|text| Self::parsed(text.into()))
     }
@@ -37,7 +37,7 @@ impl Payload {
     pub fn parse(text: impl Into<Arc<str>>) -> Result<Self, serde_json::Error> {
         let text = text.into();
         let document = serde_json::from_str::<&RawValue>(&text)?.get();
-        // Blanks around the document do not survive being stored inside another one.
+        // Whitespace around the document would be lost when it is stored inside another document.
         Ok(Self::parsed(if document.len() == text.len() { text } else { document.into() }))
     }
 
@@ -49,7 +49,7 @@ impl Payload {
         text.and_then(|text| Self::encode(text).ok()).unwrap_or_default().marked_unparsed(true)
     }
 
-    /// The same document with this mark, as it was read from a log.
+    /// The same document marked as unparsed, as read from a log.
     #[must_use]
     pub(crate) fn marked_unparsed(self, unparsed: bool) -> Self {
         Self { unparsed, ..self }
@@ -68,7 +68,7 @@ impl Payload {
     /// Decodes the document.
     ///
     /// # Errors
-    /// When the document does not have the shape of `T`.
+    /// When the document does not match `T`.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(&self.text)
     }
@@ -91,7 +91,7 @@ impl Payload {
         self.text.len()
     }
 
-    /// Whether the text is empty; never so for a valid document.
+    /// Whether the text is empty, which no valid document is.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
@@ -99,7 +99,7 @@ impl Payload {
 }
 
 impl From<serde_json::Value> for Payload {
-    /// Unlike the other ways to encode, this one cannot fail.
+    /// Unlike the other encoders, this one cannot fail.
     fn from(document: serde_json::Value) -> Self {
         Self::parsed(document.to_string().into())
     }

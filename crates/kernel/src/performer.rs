@@ -1,4 +1,4 @@
-//! Who does what a definition asks for.
+//! Who performs an action.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,12 +8,12 @@ use crate::payload::Payload;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Performer {
-    /// Code of the program that registers it.
+    /// Code of the registering program.
     #[default]
     Code,
-    /// The engine, as this says; what it says is for whoever performs declared calls to read.
+    /// A declared call by the engine; the payload is for the caller that performs it.
     Call(Payload),
-    /// An outside worker that takes it from this queue.
+    /// An outside worker that leases it from this queue.
     Worker {
         /// The queue.
         queue: String,
@@ -25,7 +25,7 @@ impl Performer {
         *self == Self::Code
     }
 
-    /// The queue that an outside worker takes it from, if one does.
+    /// The queue of an outside worker, if there is one.
     #[must_use]
     pub fn queue(&self) -> Option<&str> {
         match self {

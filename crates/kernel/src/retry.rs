@@ -1,4 +1,4 @@
-//! How often and after which wait something is tried again.
+//! Retry policies.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 pub enum Backoff {
     /// The same wait every time.
     Fixed(Duration),
-    /// `base`, then twice as long every time, up to `cap`.
+    /// `base`, then doubled every time, up to `cap`.
     Exponential {
         /// The first wait.
         base: Duration,
         /// The longest wait.
         cap: Duration,
     },
-    /// These waits in turn; the last one serves whatever comes after.
+    /// These waits in turn; the last one repeats.
     List(Vec<Duration>),
 }
 
@@ -26,23 +26,24 @@ pub enum Backoff {
 pub struct Retry {
     /// Retries after the first attempt.
     pub count: u32,
-    /// The wait before each.
+    /// The backoff before each.
     pub backoff: Backoff,
-    /// Spread the waits by up to this share, in percent, so that many sagas do not retry in step.
-    /// The spread is a function of saga and attempt: the same log gives the same times.
+    /// Adds up to this many percent to each wait, so that many sagas do not retry at the same time. The jitter is a
+    /// function of saga
+    /// and attempt: the same log gives the same times.
     pub jitter_percent: u8,
-    /// All attempts and the waits between them take at most this long. A retry that cannot start in time is not made.
+    /// Time limit of all attempts and the waits between them. A retry that cannot start in time is not made.
     pub within: Option<Duration>,
 }
 
-/// The longest wait an exponential backoff reaches unless a cap is given.
+/// The default cap of an exponential backoff.
 pub const DEFAULT_CAP: Duration = Duration::from_secs(3600);
 
-/// The longest wait that a service can ask for where the policy names none.
+/// The longest `Retry-After` that is honoured if the policy names no cap.
 pub const LONGEST_WISH: Duration = Duration::from_secs(300);
 
 impl Retry {
-    /// No second attempt.
+    /// No retries.
     #[must_use]
     pub fn none() -> Self {
         Self::fixed(0, Duration::ZERO)
@@ -72,7 +73,7 @@ impl Retry {
         Self { count, backoff: Backoff::List(waits), jitter_percent: 0, within: None }
     }
 
-    /// The same policy with another longest wait; only an exponential backoff has one.
+    /// The same policy with another cap; only an exponential backoff has one.
     #[must_use]
     pub fn with_cap(mut self, longest: Duration) -> Self {
         if let Backoff::Exponential { cap, .. } = &mut self.backoff {
@@ -81,26 +82,27 @@ impl Retry {
         self
     }
 
-    /// The same policy with its waits spread by up to `percent` (at most 100).
+    /// The same policy with jitter of up to `percent` (at most 100).
     #[must_use]
     pub fn with_jitter(mut self, percent: u8) -> Self {
         self.jitter_percent = percent.min(100);
         self
     }
 
-    /// The same policy, with this long for all attempts together.
+    /// The same policy with this time limit of all attempts.
     #[must_use]
     pub fn within(mut self, time: Duration) -> Self {
         self.within = Some(time);
         self
     }
 
-    /// The longest wait that a service can ask for (`Retry-After`): the policy's own longest, where it was given one, so
-    /// that nobody is parked for longer than whoever wrote it had in mind.
+    /// The longest `Retry-After` that is honoured: the policy's own cap, if it names one, so that no saga waits longer
+    /// than its author
+    /// expects.
     #[must_use]
     pub fn longest_wish(&self) -> Duration {
         match self.backoff {
-            // The default is what nobody has thought of.
+            // The default cap was not chosen by the author.
             Backoff::Exponential { cap, .. } if cap != DEFAULT_CAP => cap,
             Backoff::Exponential { .. } | Backoff::Fixed(_) | Backoff::List(_) => LONGEST_WISH,
         }
@@ -112,7 +114,7 @@ impl Retry {
         failures <= self.count
     }
 
-    /// The wait after the `failures`-th failure, counted from 1. `seed` tells sagas and steps apart.
+    /// The wait after the `failures`-th failure, counted from 1. `seed` varies the jitter between sagas and steps.
     #[must_use]
     pub fn wait(&self, failures: u32, seed: u64) -> Duration {
         let turn = failures.saturating_sub(1);
@@ -130,7 +132,7 @@ impl Retry {
         if self.jitter_percent == 0 {
             return plain;
         }
-        // In millionths: whole percents would only put many sagas into few crowds.
+        // In millionths: whole percents would group many sagas at the same times.
         let most = u64::from(self.jitter_percent) * 10_000;
         let share = scatter(seed ^ u64::from(failures)) % (most + 1);
         let extra = plain.as_nanos().saturating_mul(u128::from(share)) / 1_000_000;
@@ -146,7 +148,7 @@ fn scatter(seed: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// The form a policy has in definitions: `{count, delay, backoff, max_delay, delays, jitter}`.
+/// The serialised form: `{count, delay, backoff, max_delay, delays, jitter}`.
 mod wire {
     use std::time::Duration;
 
@@ -283,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_can_ask_for_the_policys_own_longest_wait_or_for_five_minutes() {
+    fn retry_after_is_capped_by_the_policy_or_five_minutes() {
         let own = Retry::exponential(9, secs(1)).with_cap(secs(30));
         assert_eq!(own.longest_wish(), secs(30));
         assert_eq!(own.with_cap(secs(7200)).longest_wish(), secs(7200));
@@ -321,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_is_pinned_so_that_a_timeline_can_be_recomputed_by_any_version() {
+    fn jitter_values_are_the_same_in_every_version() {
         let retry = Retry::fixed(9, secs(1000)).with_jitter(100);
         let micros: Vec<u128> = (1..=3).map(|nth| retry.wait(nth, 42).as_micros()).collect();
         assert_eq!(micros, [1_506_898_000, 1_629_421_000, 1_333_648_000]);
@@ -360,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_written_has_a_meaning() {
+    fn absent_retry_fields_have_defaults() {
         let read = |text: &str| serde_json::from_str::<Retry>(text).unwrap();
         assert_eq!(read(r#"{"delays": ["1s", "2s"]}"#), Retry::after_each(vec![secs(1), secs(2)]));
         assert_eq!(read(r#"{"count": 7, "delays": ["1s"]}"#).count, 7);

@@ -1,14 +1,14 @@
-//! A row of a log, whatever machine it is about.
+//! Rows of logs of every kind.
 
 use serde::Deserialize;
 
-/// A row that cannot be read as an event.
+/// A row that cannot be decoded as an event.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
-    /// A newer version of Backstitch may have written it.
+    /// An unknown type; a newer version of Backstitch may have written it.
     #[error("the event type `{0}` is unknown to this version: run the version that wrote it, or a newer one")]
     UnknownType(String),
-    /// A column that this type needs is empty.
+    /// A required column is empty.
     #[error("a `{name}` event has no `{column}`")]
     Missing {
         /// The event's type.
@@ -16,25 +16,25 @@ pub enum Unreadable {
         /// The column.
         column: &'static str,
     },
-    /// The JSON does not have the shape of this type.
+    /// The JSON does not match the type.
     #[error("the data of a `{name}` event cannot be read: {source}")]
     Data {
         /// The event's type.
         name: String,
-        /// What is wrong with it.
+        /// The error.
         source: serde_json::Error,
     },
 }
 
-/// A row of a log, to be read as an event.
-pub(crate) struct Row<'a> {
+/// A row of a log, before it is decoded as an event.
+pub(crate) struct LogRow<'a> {
     pub(crate) name: &'a str,
     pub(crate) step: Option<&'a str>,
     pub(crate) attempt: Option<u32>,
     pub(crate) data: Option<&'a str>,
 }
 
-impl<'a> Row<'a> {
+impl<'a> LogRow<'a> {
     pub(crate) fn present<T>(&self, column: &'static str, value: Option<T>) -> Result<T, Unreadable> {
         value.ok_or_else(|| Unreadable::Missing { name: self.name.to_owned(), column })
     }

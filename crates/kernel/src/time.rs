@@ -1,4 +1,4 @@
-//! Points in time as the kernel knows them: numbers it was given.
+//! Points in time, which the kernel receives and never reads from a clock.
 
 use std::time::Duration;
 
@@ -22,26 +22,26 @@ impl Timestamp {
         self.0
     }
 
-    /// This point moved by `delay`, held at the end of time rather than wrapping.
+    /// This point moved by `delay`, saturating.
     #[must_use]
     pub fn plus(self, delay: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(delay.as_micros()).unwrap_or(i64::MAX)))
     }
 
-    /// The point so long before this one, held at the beginning of time rather than wrapping.
+    /// The point this long before, saturating.
     #[must_use]
     pub fn minus(self, time: Duration) -> Self {
         Self(self.0.saturating_sub(i64::try_from(time.as_micros()).unwrap_or(i64::MAX)))
     }
 
-    /// How long it is from `earlier` until this point; zero when `earlier` is not earlier.
+    /// The duration since `earlier`; zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 }
 
-/// Durations as people write them: `200ms`, `30s`, `1h 30m`.
+/// Serialises durations as text: `200ms`, `30s`, `1h 30m`.
 pub(crate) mod text {
     use std::time::Duration;
 
@@ -61,7 +61,7 @@ pub(crate) mod text {
         })
     }
 
-    /// The same for a duration that may be absent.
+    /// The same for an optional duration.
     pub(crate) mod option {
         use super::{Deserialize, Deserializer, Duration, Serializer};
 

@@ -1,9 +1,9 @@
-//! Topics that the engine alone publishes to.
+//! Topics reserved for the engine.
 
-/// The beginning of their names.
+/// Their prefix.
 pub const RESERVED: &str = "backstitch.";
 
-/// Whether a topic is one of them, such as `backstitch.alerts`.
+/// Whether a topic is reserved, such as `backstitch.alerts`.
 ///
 /// ```
 /// use backstitch_kernel::topic::is_reserved;

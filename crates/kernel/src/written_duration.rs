@@ -1,4 +1,4 @@
-//! Durations as people write them.
+//! Parses durations in text form.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use humantime::DurationError;
 /// Reads a duration such as `200ms`, `30s` or `1h 30m`.
 ///
 /// # Errors
-/// When it is none, or longer than a [`Duration`] can be.
+/// When the text is no duration, or longer than a [`Duration`] can be.
 #[expect(clippy::disallowed_methods, reason = "of one part it does not panic")]
 pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
-    // One by one: `humantime` panics where its sum is just beyond the longest duration.
+    // One by one, because `humantime` panics if the sum exceeds the longest duration.
     let mut sum = Duration::ZERO;
     for part in parts(text) {
-        // `0` needs no unit, but only alone: of the whole text it is an error.
+        // `0` needs no unit, but only on its own.
         let part = if part == "0" { text } else { part };
         sum = sum.checked_add(humantime::parse_duration(part)?).ok_or(DurationError::NumberOverflow)?;
     }
     Ok(sum)
 }
 
-/// The text before each number that follows a unit; all of it where there is none.
+/// The text before each number that follows a unit; the whole text without one.
 fn parts(text: &str) -> impl Iterator<Item = &str> {
     let mut ends_in_unit = false;
     let mut starts = vec![0];

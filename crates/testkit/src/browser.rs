@@ -1,5 +1,6 @@
-//! A real browser that ends with the test: Debian's Chromium without a window, driven over `WebDriver`. The headless shell is
-//! preferred: it is the same engine without the browser's own windows and services, and starts three times as fast.
+//! A headless Chromium that ends with the test, driven over `WebDriver`. The headless shell is preferred: the same
+//! engine without
+//! the browser's own windows and services starts three times as fast.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -24,7 +25,7 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 const START_ATTEMPTS: u32 = 10;
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A browser of one's own. Dropping it ends it and removes what it kept; so does the death of the process that started it.
+/// A browser for one test. Dropping it, or the death of its parent process, ends it and removes its files.
 pub struct Browser {
     client: Client,
     _driver: Driver,
@@ -37,24 +38,24 @@ struct Driver {
     port: u16,
 }
 
-/// How a page is looked at.
+/// Screen size and colour scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     /// In pixels.
     pub width: u32,
     /// In pixels.
     pub height: u32,
-    /// Whether the person prefers a dark screen.
+    /// Whether the user prefers dark mode.
     pub dark: bool,
 }
 
 impl Look {
-    /// A desk, by day.
+    /// A desktop in light mode.
     pub const WIDE: Self = Self { width: 1280, height: 900, dark: false };
-    /// A phone, by day.
+    /// A phone in light mode.
     pub const NARROW: Self = Self { width: 390, height: 844, dark: false };
 
-    /// The same by night.
+    /// The same in dark mode.
     #[must_use]
     pub const fn dark(self) -> Self {
         Self { dark: true, ..self }
@@ -62,7 +63,7 @@ impl Look {
 }
 
 impl Browser {
-    /// Starts one and waits until it listens.
+    /// Starts a browser and waits until it listens.
     ///
     /// # Panics
     /// When it cannot be started: a missing browser must fail a test, never skip it.
@@ -72,7 +73,7 @@ impl Browser {
         Self::drive(driver, &binary).await
     }
 
-    /// Starts one that hides a tab when another is shown. To the headless shell all of them are visible.
+    /// Starts a browser that hides a tab when another one is shown. The headless shell considers all tabs visible.
     ///
     /// # Panics
     /// When it cannot be started.
@@ -86,7 +87,7 @@ impl Browser {
             "args": [
                 "--headless=new", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage", "--no-first-run",
                 "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
-                // Tests may run as root, whom its sandbox refuses; it opens nothing but pages of the tests.
+                // Tests may run as root, which the sandbox refuses; the browser opens only pages of the tests.
                 "--no-sandbox",
                 format!("--user-data-dir={}", driver.directory.path().join("profile").display()),
             ],
@@ -103,13 +104,13 @@ impl Browser {
         Self { client, _driver: driver }
     }
 
-    /// Drives it.
+    /// The `WebDriver` client.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Looks at pages so from now on.
+    /// Sets screen size and colour scheme.
     ///
     /// # Panics
     /// When the browser cannot.
@@ -122,7 +123,7 @@ impl Browser {
         self.tell("Emulation.setEmulatedMedia", features).await;
     }
 
-    /// Runs no scripts of pages from now on, or runs them again.
+    /// Enables or disables scripts of pages.
     ///
     /// # Panics
     /// When the browser cannot.
@@ -130,7 +131,7 @@ impl Browser {
         self.tell("Emulation.setScriptExecutionDisabled", json!({ "value": !whether })).await;
     }
 
-    /// Lets pages write to the clipboard and read from it, without asking.
+    /// Lets pages use the clipboard without a prompt.
     ///
     /// # Panics
     /// When the browser cannot.
@@ -139,7 +140,7 @@ impl Browser {
         self.tell("Browser.grantPermissions", permissions).await;
     }
 
-    /// A picture of the whole page, also of what one would have to scroll to.
+    /// A screenshot of the whole page, including what is out of view.
     ///
     /// # Panics
     /// When the browser cannot make one.
@@ -154,7 +155,7 @@ impl Browser {
             .unwrap_or_else(|error| panic!("no picture: {error}"))
     }
 
-    /// What pages and the browser itself have complained about since it was asked last.
+    /// Errors of pages and of the browser since the last call.
     ///
     /// # Panics
     /// When the browser does not say.
@@ -175,7 +176,7 @@ impl Browser {
         self.client.issue_cmd(asked).await.unwrap_or_else(|error| panic!("{told}: {error}"))
     }
 
-    /// Ends it in order.
+    /// Closes the browser.
     ///
     /// # Panics
     /// When it does not end.
@@ -186,7 +187,7 @@ impl Browser {
     }
 }
 
-/// What this driver can beyond what all can.
+/// Commands of this driver beyond the standard.
 #[derive(Debug)]
 struct Ask {
     path: String,
@@ -225,7 +226,7 @@ impl Driver {
         let out = File::create(&log).unwrap_or_else(|error| panic!("cannot open the driver's log: {error}"));
         let mut command = Command::new(program());
         command.arg("--port=0").stdin(Stdio::null()).stderr(Stdio::null()).stdout(out);
-        // Ctrl-C is for the tests. They stop the browser when they are done.
+        // Ctrl-C is for the tests, which stop the browser themselves.
         command.process_group(0);
         let mut process = command.spawn().unwrap_or_else(|error| panic!("cannot run chromedriver: {error}"));
         let watchdog = throwaway::watch_over(&process, directory.path()).unwrap_or_else(|error| {
@@ -241,7 +242,7 @@ impl Driver {
     async fn chosen_port(&mut self, log: &Path) -> Result<u16, String> {
         let deadline = Instant::now() + START_LIMIT;
         loop {
-            // Before its output is read: it prints nothing more once it has ended.
+            // Read before its output: it prints nothing more once it has ended.
             let ended = self.process.try_wait().unwrap_or_else(|error| panic!("lost chromedriver: {error}"));
             let output = fs::read_to_string(log).unwrap_or_default();
             if let Some((_, rest)) = output.split_once("started successfully on port ")
@@ -260,7 +261,7 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // The browser goes with its driver's process group, in order if it still can.
+        // The browser ends with its driver's process group, gracefully if it still can.
         let group = format!("-{}", self.process.id());
         let asked = Command::new("kill").args(["-TERM", "--", &group]).stderr(Stdio::null()).status();
         let ended = asked.and_then(|_| self.process.wait());
@@ -294,8 +295,9 @@ fn browser() -> PathBuf {
     })
 }
 
-/// The headless shell opens no page by itself, and chromedriver, which can only add options, waits for one. So a script in
-/// the directory adds the page.
+/// The headless shell opens no page by itself, but chromedriver waits for one and can only add options. So a script in
+/// the
+/// directory adds the page.
 fn headless_shell(directory: &Path) -> Option<PathBuf> {
     if !Path::new(HEADLESS_SHELL).exists() {
         return None;

@@ -1,5 +1,6 @@
-//! Faults for real: processes that are killed, stopped and cut off from their store while sagas run, and the one
-//! check that is asked afterwards whether everything still holds.
+//! Real faults: processes that are killed, suspended and cut off from their store while sagas run, and one check
+//! afterwards
+//! that everything still holds.
 
 pub mod backlog;
 pub mod check;

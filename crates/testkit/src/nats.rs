@@ -1,5 +1,4 @@
-//! A NATS server with `JetStream` that ends with the test: a real one, on a free port of the loopback interface, with a
-//! directory of its own.
+//! A real NATS server with `JetStream` that ends with the test, on a free loopback port, with a directory of its own.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
@@ -13,16 +12,15 @@ use tempfile::TempDir;
 use crate::postgres::processes;
 use crate::throwaway;
 
-/// Debian keeps it out of the PATH of users.
+/// Debian installs it outside of the users' PATH.
 const PROGRAMS: [&str; 2] = ["nats-server", "/usr/sbin/nats-server"];
 /// Long enough for a slow, busy machine.
 const START_LIMIT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// Lets the server choose.
+/// The server chooses a port.
 const ANY_PORT: &str = "-1";
 
-/// A server of one's own. Dropping it ends the server and removes its directory; so does the death of the process that
-/// started it.
+/// A server for one test. Dropping it, or the death of its parent process, ends it and removes its directory.
 pub struct NatsServer {
     running: Option<Running>,
     port: u16,
@@ -34,14 +32,14 @@ struct Running {
     watchdog: Child,
 }
 
-/// Where a server listens, as it says itself.
+/// The address that a server reports.
 #[derive(Deserialize)]
 struct Ports {
     nats: Vec<String>,
 }
 
 impl NatsServer {
-    /// Starts one and waits until it listens.
+    /// Starts a server and waits until it listens.
     ///
     /// # Panics
     /// When it cannot be started: a missing server must fail a test, never skip it.
@@ -49,7 +47,7 @@ impl NatsServer {
         Self::configured("").await
     }
 
-    /// The same with settings, as they stand in the server's configuration file.
+    /// The same with settings of its configuration file.
     ///
     /// # Panics
     /// When it cannot be started.
@@ -62,25 +60,25 @@ impl NatsServer {
         server
     }
 
-    /// Where it listens.
+    /// Its address.
     #[must_use]
     pub fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
-    /// Where it keeps its streams, its settings and its log.
+    /// The directory of its streams, settings and log.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Its process, unless it is stopped.
+    /// Its process id, unless it is stopped.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.running.as_ref().map(|running| running.server.id())
     }
 
-    /// Gives it other settings, from its next start on.
+    /// Changes its settings from the next start on.
     ///
     /// # Panics
     /// When they cannot be written.
@@ -89,7 +87,7 @@ impl NatsServer {
         written.unwrap_or_else(|error| panic!("cannot write the server's settings: {error}"));
     }
 
-    /// Ends it without a word, as a crash would.
+    /// Kills it.
     ///
     /// # Panics
     /// When it is not running, or cannot be ended.
@@ -98,7 +96,7 @@ impl NatsServer {
         running.end();
     }
 
-    /// Starts it again, on the same streams and the same port.
+    /// Starts it again on the same streams and port.
     ///
     /// # Panics
     /// When it is running, or does not start.
@@ -107,7 +105,7 @@ impl NatsServer {
         self.launch(&self.port.to_string()).await;
     }
 
-    /// Freezes it, as a stalled machine would. Returns when it stands still.
+    /// Suspends it, as a stalled machine would, and waits until it is suspended.
     ///
     /// # Panics
     /// When it is not running, or cannot be frozen.
@@ -115,7 +113,7 @@ impl NatsServer {
         processes::suspend_tree(self.running_pid()).unwrap_or_else(|error| panic!("cannot suspend: {error}"));
     }
 
-    /// Lets a suspended server go on where it was.
+    /// Resumes a suspended server.
     ///
     /// # Panics
     /// When it is not running, or cannot be woken.
@@ -133,7 +131,7 @@ impl NatsServer {
         let Running { server, .. } = self.running.insert(running);
         let deadline = Instant::now() + START_LIMIT;
         loop {
-            // It may be read while it is written.
+            // The file may be read while it is written.
             let ports = fs::read(&said).ok().and_then(|text| serde_json::from_slice::<Ports>(&text).ok());
             if let Some(ports) = ports {
                 let port = ports.nats.first().and_then(|url| url.rsplit_once(':')?.1.parse().ok());
@@ -156,7 +154,7 @@ impl NatsServer {
         command.args(["-a", "127.0.0.1", "-p", port, "-js", "-sd"]).arg(directory);
         command.arg("-c").arg(directory.join("nats.conf")).arg("--ports_file_dir").arg(directory);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        // Ctrl-C is for the tests. They stop the server when they are done.
+        // Ctrl-C is for the tests, which stop the server themselves.
         command.process_group(0);
         let mut server = command.spawn().unwrap_or_else(|error| panic!("cannot run nats-server: {error}"));
         match throwaway::watch_over(&server, directory) {
@@ -171,9 +169,9 @@ impl NatsServer {
 
 impl Running {
     fn end(mut self) {
-        // A suspended one dies of this as well.
+        // This kills a suspended one too.
         let ended = self.server.kill().and_then(|()| self.server.wait());
-        // Only now: until the server is gone, somebody must be left to end it.
+        // Only now: until the server has ended, the watchdog must be able to end it.
         let released = self.watchdog.kill().and_then(|()| self.watchdog.wait());
         if let Err(error) = ended.and(released) {
             eprintln!("a throwaway NATS server did not stop: {error}");

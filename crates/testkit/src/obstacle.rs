@@ -1,9 +1,9 @@
-//! A trigger that rejects some rows of a table, as a broken constraint or a conflicting row would.
+//! A trigger that rejects rows of a table, as a broken constraint or a conflicting row would.
 
-/// What a rejected row is answered.
+/// The error of a rejected row.
 pub const IN_THE_WAY: &str = "a test is in the way";
 
-/// Puts one in the way of an event, `insert`, `update` or `delete`, of the rows that meet a condition on `new` or `old`.
+/// Rejects rows of an event (`insert`, `update` or `delete`) that match a condition on `new` or `old`.
 #[must_use]
 pub fn on_sqlite(table: &str, event: &str, condition: &str) -> String {
     format!(
@@ -21,7 +21,7 @@ pub fn on_postgres(table: &str, event: &str, condition: &str) -> String {
     )
 }
 
-/// Takes it away.
+/// Removes it.
 #[must_use]
 pub fn gone_on_sqlite(table: &str) -> String {
     format!("drop trigger obstacle_{table}")

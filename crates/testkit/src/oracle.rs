@@ -1,8 +1,10 @@
-//! A second opinion on what a saga does, written from the rules and not from the kernel.
+//! An independent model of a saga, written from the rules and not from the kernel.
 //!
-//! Where the kernel folds events into a state, the oracle keeps plain lists of what was tried and how each try
-//! ended, and asks every question of those lists anew. Slow and obvious is the point: two programs this unlike
-//! do not share their mistakes. Waits must be without jitter, which is a matter between kernel and saga id.
+//! Where the kernel folds events into a state, the oracle keeps plain lists of attempts and results, and answers every
+//! question
+//! from these lists. It is slow and obvious on purpose: two programs this different do not share their errors. It
+//! supports no
+//! jitter, which depends on the saga's id.
 
 mod history;
 mod script;
@@ -15,33 +17,33 @@ use backstitch_kernel::{ErrorKind, StepId, Timestamp};
 use self::history::{End, Fate, History, Known};
 pub use self::script::{Behaviour, Script, predict};
 
-/// A try that should be in flight: where its step stands, what is tried, and its number.
+/// A running attempt: position of the step, phase, number.
 pub type Try = (usize, Phase, u32);
 
-/// What the rules say about a saga, given all that happened to it.
+/// The expected state of a saga after its inputs.
 #[derive(Clone, Debug)]
 pub struct Oracle<'a> {
     definition: &'a Definition,
     steps: Vec<History>,
-    /// Whose action is over, in the order it came to that.
+    /// Ended actions, in the order of their end.
     over: Vec<usize>,
-    /// What is in flight, oldest first.
+    /// Running attempts, oldest first.
     flying: Vec<Flight>,
-    /// Whether it was turned round.
+    /// Whether the rollback has begun.
     turned: bool,
-    /// The step that turned it round, if one did.
+    /// The step whose failure began it.
     turned_by: Option<usize>,
-    /// Since when nothing new starts.
+    /// Since when it is paused.
     paused: Option<Timestamp>,
     ended: Option<Status>,
     deadline: Option<Timestamp>,
-    /// The time of what happens now: what the clock says, but never before what happened last.
+    /// The current time: the clock's, but never before the last input's.
     clock: Timestamp,
-    /// When something happened last.
+    /// The time of the last input.
     last: Timestamp,
 }
 
-/// A try that nobody has heard of yet.
+/// A running attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Flight {
     step: usize,
@@ -49,36 +51,36 @@ struct Flight {
     performer: FlightPerformer,
 }
 
-/// Who performs a try.
+/// Who performs an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FlightPerformer {
-    /// The node that drives the saga.
+    /// The node that executes the saga.
     Node,
-    /// No worker has leased it yet; it leaves the queue after this time.
+    /// Queued for a worker until this time.
     Queue(Option<Timestamp>),
-    /// A worker; without an answer by then, it has timed out.
+    /// A worker, until this timeout.
     Worker(Timestamp),
 }
 
-/// How a saga should stand.
+/// The expected outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prediction {
-    /// Where.
+    /// The status.
     pub status: Status,
-    /// The step whose failure turned it round, if one did.
+    /// The failed step, if there is one.
     pub failed_step: Option<StepId>,
-    /// What is undone, by call or by hand.
+    /// Compensated or resolved steps.
     pub compensated: BTreeSet<StepId>,
-    /// What could not be undone.
+    /// Steps with a failed compensation.
     pub stuck: BTreeSet<StepId>,
-    /// Of two steps undone by call, the first must be undone before the second is begun with.
+    /// Pairs of compensated steps: the first must end before the second begins.
     pub before: Vec<(StepId, StepId)>,
-    /// Calls of each step: actions, compensations.
+    /// Calls per step: actions, compensations.
     pub calls: BTreeMap<StepId, (u32, u32)>,
 }
 
 impl<'a> Oracle<'a> {
-    /// A saga that has just been accepted.
+    /// A newly accepted saga.
     #[must_use]
     pub fn start(definition: &'a Definition, deadline: Option<Timestamp>, now: Now) -> Self {
         let mut oracle = Self {
@@ -98,7 +100,7 @@ impl<'a> Oracle<'a> {
         oracle
     }
 
-    /// Takes in what happened; `false` when the rules forbid it, and then nothing changes.
+    /// Applies an input; `false` if the rules forbid it, and then nothing changes.
     pub fn take(&mut self, now: Now, input: &Input) -> bool {
         let mut next = self.clone();
         next.clock = next.last.max(now.at);
@@ -109,7 +111,7 @@ impl<'a> Oracle<'a> {
                 next.give_up_the_overdue();
             }
             next.settle(now.draining, by_the_clock);
-            // A mere look at the saga leaves no trace unless something comes of it.
+            // A wake-up leaves no trace unless something follows.
             let look = matches!(input, Input::Wake | Input::Admitted { .. });
             if !look || !next.is_like(self) {
                 next.last = next.clock;
@@ -134,7 +136,7 @@ impl<'a> Oracle<'a> {
             Input::Wake => true,
             Input::Resolve { .. } => false,
             Input::Adopted { .. } => {
-                // An outside worker does not notice that the node went away.
+                // An outside worker's attempt does not end with the node.
                 let is_outside = |flight: &&Flight| flight.performer != FlightPerformer::Node;
                 let (outside, here) = self.flying.iter().partition(is_outside);
                 self.flying = outside;
@@ -172,7 +174,7 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    /// Who waits for a worker has as much time left as before the pause.
+    /// A pause extends the wait for a worker.
     fn resume(&mut self) -> bool {
         let Some(since) = self.paused.take() else { return false };
         for flight in &mut self.flying {
@@ -185,7 +187,7 @@ impl<'a> Oracle<'a> {
         true
     }
 
-    /// When something is due for a try if nothing happens. The wait for a worker does not end in a pause.
+    /// When a running attempt is due. The wait for a worker does not end during a pause.
     fn due(&self, flight: &Flight) -> Option<Timestamp> {
         match flight.performer {
             FlightPerformer::Node => None,
@@ -212,7 +214,7 @@ impl<'a> Oracle<'a> {
         expected
     }
 
-    /// A worker's time begins when it leases the try.
+    /// A worker's timeout begins with the lease.
     fn lease(&mut self, step: &StepId, phase: Phase, attempt: u32, at: Timestamp) -> bool {
         let Some(step) = self.definition.position(step) else {
             return false;
@@ -254,8 +256,9 @@ impl<'a> Oracle<'a> {
         true
     }
 
-    /// What an outside worker has not taken or answered by its time is given up: one step after the other, and each is
-    /// judged before the next. What was never taken was not done.
+    /// Times out overdue attempts of outside workers one by one; each is judged before the next. An attempt that was
+    /// never leased had
+    /// no effect.
     fn give_up_the_overdue(&mut self) {
         let clock = self.clock;
         let is_overdue = |flight: &Flight| self.due(flight).is_some_and(|due| due <= clock);
@@ -271,7 +274,7 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    /// Whether this step's action is over, and turns the saga round.
+    /// Records whether this step's action has ended and begins a rollback.
     fn judge(&mut self, step: usize) {
         let known = self.known(step);
         if known != Known::Open && !self.over.contains(&step) {
@@ -283,8 +286,7 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    /// Draws every conclusion from what happened. Only a look at the clock turns a late saga round, but no late one
-    /// begins with anything.
+    /// Draws all conclusions. Only a wake-up begins the rollback of a late saga, but no late saga starts anything.
     fn settle(&mut self, draining: bool, by_the_clock: bool) {
         let everyone = 0..self.steps.len();
         self.note_who_is_over();
@@ -295,7 +297,7 @@ impl<'a> Oracle<'a> {
             self.turned_by = failed;
         }
         self.turned |= by_the_clock && self.is_late() && !all_done;
-        // Nobody tries again after the turn, so whoever is not in flight is over.
+        // No retries follow after the rollback began, so steps without a running attempt have ended.
         self.note_who_is_over();
         let resting = self.paused.is_none() && !draining;
         if self.turned {
@@ -350,7 +352,7 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    /// Room for a compensation starts it if it is due, and otherwise means nothing.
+    /// Room for a compensation starts it if it is due, and otherwise does nothing.
     fn admit_compensation(&mut self, step: usize, draining: bool) -> bool {
         let undo = self.definition.steps()[step].compensation.as_ref();
         let again = undo.is_some_and(|undo| self.steps[step].compensation_is_due(&undo.retry, self.clock));
@@ -382,7 +384,7 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    /// What is known about a step's action by now.
+    /// What is known about a step's action now.
     fn known(&self, step: usize) -> Known {
         self.steps[step].known(self.definition.steps()[step].retry.count, self.turned)
     }
@@ -391,7 +393,7 @@ impl<'a> Oracle<'a> {
         self.deadline.is_some_and(|deadline| deadline <= self.clock)
     }
 
-    /// Whether a step's action may be started now, for the first time or again.
+    /// Whether a step's action may start now, for the first time or as a retry.
     fn may_act(&self, step: usize) -> bool {
         let rules = &self.definition.steps()[step];
         let free = rules.depends_on.iter().all(|&parent| self.known(parent) == Known::Yes);
@@ -402,7 +404,7 @@ impl<'a> Oracle<'a> {
         self.steps.iter().filter(|step| step.is_being_undone()).count()
     }
 
-    /// Whether a step took effect, or may have, and can be undone.
+    /// Whether a step took effect, or may have, and has a compensation.
     fn leaves_a_duty(&self, step: usize) -> bool {
         let happened = matches!(self.known(step), Known::Yes | Known::Doubtful);
         happened && self.definition.steps()[step].compensation.is_some()
@@ -434,14 +436,14 @@ impl<'a> Oracle<'a> {
         all
     }
 
-    /// What should be in flight now.
+    /// The expected running attempts.
     #[must_use]
     pub fn in_flight(&self) -> BTreeSet<Try> {
         let flying = self.flying.iter();
         flying.map(|&Flight { step, phase, .. }| (step, phase, self.steps[step].count(phase))).collect()
     }
 
-    /// The limited steps that should be asking for room, on a node that is not held back.
+    /// The limited steps that should ask for room, on a node that accepts work.
     #[must_use]
     pub fn asking_for_room(&self) -> BTreeSet<usize> {
         if self.paused.is_some() || self.turned || self.ended.is_some() || self.is_late() {
@@ -451,7 +453,7 @@ impl<'a> Oracle<'a> {
         (0..self.steps.len()).filter(limited).filter(|&step| self.may_act(step)).collect()
     }
 
-    /// When something is due though nothing happens.
+    /// When something is due without further input.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
         if self.ended.is_some() {
@@ -471,7 +473,7 @@ impl<'a> Oracle<'a> {
         waits.chain(silences).chain(deadline).min()
     }
 
-    /// Where the saga should stand.
+    /// The expected status.
     #[must_use]
     pub fn status(&self) -> Status {
         let begun = self.steps.iter().any(|step| !step.tries.is_empty());
@@ -483,7 +485,7 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    /// Everything that can be compared with what a real saga did.
+    /// Everything that can be compared with a real saga.
     #[must_use]
     pub fn prediction(&self) -> Prediction {
         let id = |step: usize| self.definition.steps()[step].id.clone();
@@ -494,7 +496,7 @@ impl<'a> Oracle<'a> {
         let mut before = Vec::new();
         for &step in &called {
             for &after in self.everything_after(step).intersection(&called) {
-                // What was stuck meanwhile may have been passed over.
+                // A step that was stuck may have been skipped over.
                 if !self.steps[after].was_asked_for_again() {
                     before.push((id(after), id(step)));
                 }

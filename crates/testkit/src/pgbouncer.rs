@@ -12,16 +12,16 @@ use tempfile::TempDir;
 use crate::postgres::unprivileged_if_root;
 use crate::throwaway;
 
-/// Where `./test` puts it, seen from the programs of the tests.
+/// Where `./test` installs it, relative to the test programs.
 const INSTALLED: &str = "tools/pgbouncer";
 const NAME: &str = "pgbouncer";
-/// Debian keeps it out of the PATH of users.
+/// Debian installs it outside of the users' PATH.
 const OUT_OF_PATH: &str = "/usr/sbin/pgbouncer";
 /// Long enough for a slow, busy machine.
 const START_LIMIT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A pooler of one's own. Dropping it ends the pooler; so does the death of the process that started it.
+/// A pooler for one test. Dropping it, or the death of its parent process, ends it.
 pub struct PgBouncer {
     pooler: Child,
     watchdog: Child,
@@ -30,7 +30,7 @@ pub struct PgBouncer {
 }
 
 impl PgBouncer {
-    /// Starts one in front of the server at this address, and waits until it listens. `mode` is its `pool_mode`.
+    /// Starts a pooler in front of the server at this address and waits until it listens. `mode` is its `pool_mode`.
     ///
     /// # Panics
     /// When it cannot be started: a missing pooler must fail a test, never skip it.
@@ -38,7 +38,7 @@ impl PgBouncer {
         Self::configured(server, mode, "").await
     }
 
-    /// The same with more settings, as they stand in its configuration file.
+    /// The same with more settings of its configuration file.
     ///
     /// # Panics
     /// When it cannot be started.
@@ -102,8 +102,9 @@ impl Drop for PgBouncer {
     }
 }
 
-/// The program that `./test` has installed runs from a copy in this directory: the account that it runs as may not enter
-/// the directory it was installed to.
+/// The program installed by `./test` runs from a copy in this directory, because its account may not enter the
+/// installation's
+/// directory.
 fn command(directory: &Path) -> Command {
     let exe = std::env::current_exe().unwrap_or_default();
     let Some(installed) = exe.ancestors().map(|folder| folder.join(INSTALLED)).find(|folder| folder.is_dir())

@@ -1,8 +1,10 @@
 //! Throwaway `PostgreSQL` servers on a free loopback port, removed when they are dropped.
 //!
-//! Most tests need a database and no more: [`fresh_database`] creates one on the server that `./test`
-//! starts for the whole run, without `fsync`. A test that stops, suspends or crashes its server starts
-//! its own with [`ThrowawayPostgres::start`], with every durability switch on.
+//! Most tests need only a database: [`fresh_database`] creates one on the server that `./test` starts for the whole
+//! run, without
+//! `fsync`. A test that stops, suspends or crashes its server starts its own with [`ThrowawayPostgres::start`], with
+//! every
+//! durability setting enabled.
 
 mod databases;
 mod install;
@@ -26,12 +28,12 @@ pub use databases::{database_from, empty_database, fresh_database, migrated_data
 use install::{Account, Binaries};
 pub use processes::{Signal, send_signal};
 
-/// The environment variable that carries the address of the test run's shared server.
+/// The environment variable with the address of the test run's shared server.
 pub const SHARED_URL_VARIABLE: &str = "BACKSTITCH_TEST_POSTGRES";
 
 /// Long enough for a crash recovery on a slow, busy machine.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// Longer than the five seconds after which `PostgreSQL` itself kills backends that do not obey.
+/// Longer than the five seconds after which `PostgreSQL` itself kills backends.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 const CERTIFICATE: &str = "server.crt";
 const KEY: &str = "server.key";
@@ -39,7 +41,7 @@ const START_ATTEMPTS: u32 = 20;
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 const PORT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Why a throwaway server did not do what was asked.
+/// An error of a throwaway server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -49,45 +51,45 @@ pub enum Error {
          run `./test`, which installs it, or install the package `postgresql`"
     )]
     NotInstalled,
-    /// Root must not run `PostgreSQL`, and there is nobody else to run it as.
+    /// Root must not run `PostgreSQL`, and there is no other account.
     #[error("PostgreSQL refuses to run as root: add a user `postgres` or `nobody`, or run as another user")]
     NoAccount,
     /// The operating system refused something.
     #[error("cannot {action}: {source}")]
     Io {
-        /// What was attempted.
+        /// The attempted action.
         action: &'static str,
-        /// The refusal.
+        /// The error.
         source: io::Error,
     },
-    /// `initdb` made no data directory.
+    /// `initdb` created no data directory.
     #[error("initdb failed: {output}")]
     Initdb {
-        /// What it printed.
+        /// Its output.
         output: String,
     },
-    /// `pg_basebackup` made no copy for a standby.
+    /// `pg_basebackup` created no copy for a standby.
     #[error("pg_basebackup failed: {output}")]
     Backup {
-        /// What it printed.
+        /// Its output.
         output: String,
     },
-    /// Somebody else listens on the port.
+    /// The port is in use.
     #[error("port {port} is taken")]
     PortTaken {
         /// The port.
         port: u16,
     },
-    /// The server ended instead of accepting connections.
+    /// The server ended during startup.
     #[error("the server ended while it started: {log}")]
     Exited {
-        /// What it logged.
+        /// Its log.
         log: String,
     },
-    /// Something took unreasonably long.
+    /// Something took too long.
     #[error("gave up waiting for {awaited}")]
     TimedOut {
-        /// What did not happen.
+        /// What was awaited.
         awaited: &'static str,
     },
     /// The call needs a running server.
@@ -96,7 +98,7 @@ pub enum Error {
     /// The call needs a stopped server.
     #[error("the server is running already")]
     StillRunning,
-    /// A database could not be created, or the server could not be asked.
+    /// A database could not be created, or a query failed.
     #[error("cannot create a database, or ask the server: {0}")]
     CreateDatabase(#[from] tokio_postgres::Error),
 }
@@ -107,8 +109,9 @@ impl Error {
     }
 }
 
-/// A `PostgreSQL` server of one's own. Dropping it stops the server and removes its directory; so does
-/// the death of the process that started it.
+/// A `PostgreSQL` server for one test. Dropping it, or the death of its parent process, stops the server and removes
+/// its
+/// directory.
 #[derive(Debug)]
 pub struct ThrowawayPostgres {
     running: Option<Running>,
@@ -125,7 +128,7 @@ pub struct ThrowawayPostgres {
 enum Durability {
     /// As in production.
     Synced,
-    /// Never waits for the disk. For servers that are never crashed: it makes the tests faster.
+    /// Without syncs, for servers that are never crashed: makes the tests faster.
     Unsynced,
 }
 
@@ -136,7 +139,7 @@ struct Running {
 }
 
 impl ThrowawayPostgres {
-    /// Makes a data directory, starts a server on it and waits until it accepts connections.
+    /// Creates a data directory, starts a server on it and waits until it accepts connections.
     ///
     /// # Errors
     ///
@@ -145,7 +148,7 @@ impl ThrowawayPostgres {
         Self::start_as(Durability::Synced)
     }
 
-    /// The same without waiting for the disk, for databases that are thrown away after a crash anyway.
+    /// The same without syncs, for databases that are thrown away after a crash anyway.
     ///
     /// # Errors
     ///
@@ -160,7 +163,7 @@ impl ThrowawayPostgres {
         Ok(postgres)
     }
 
-    /// The same, but the server speaks TLS with this certificate and key, both in PEM form.
+    /// The same with TLS, with this certificate and key in PEM form.
     ///
     /// # Errors
     ///
@@ -170,7 +173,7 @@ impl ThrowawayPostgres {
         for (name, content) in [(CERTIFICATE, certificate), (KEY, key)] {
             let path = postgres.directory().join(name);
             fs::write(&path, content).map_err(Error::io("write the server's certificate"))?;
-            // The server refuses a key that others may read.
+            // The server refuses a key that other accounts can read.
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600))
                 .map_err(Error::io("protect the server's key"))?;
             if let Some(account) = postgres.account {
@@ -200,13 +203,13 @@ impl ThrowawayPostgres {
         Ok(Self { running: None, binaries, account, port: 0, speaks_tls: false, durability, directory })
     }
 
-    /// The address of one database of this server.
+    /// The address of a database of this server.
     #[must_use]
     pub fn url(&self, database: &str) -> String {
         format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
     }
 
-    /// Creates a database with a name of its own and returns its address.
+    /// Creates a database with a unique name and returns its address.
     ///
     /// # Errors
     ///
@@ -215,19 +218,19 @@ impl ThrowawayPostgres {
         databases::create(&self.url("postgres"), None).await
     }
 
-    /// The process id of the server (its postmaster), unless it is stopped.
+    /// The process id of the postmaster, unless it is stopped.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.running.as_ref().map(|running| running.server.id())
     }
 
-    /// Where the server keeps its data, its socket and its log.
+    /// The directory of the server's data, socket and log.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Stops the server as a crash would: no checkpoint, no good-bye to its clients.
+    /// Stops the server as a crash would: without a checkpoint, without closing connections.
     ///
     /// # Errors
     ///
@@ -235,14 +238,14 @@ impl ThrowawayPostgres {
     pub fn stop_immediate(&mut self) -> Result<(), Error> {
         let Running { mut server, mut watchdog } = self.running.take().ok_or(Error::NotRunning)?;
         let stopped = stop(&mut server);
-        // Only now: until the server is gone, somebody must be left to end it.
+        // Only now: until the server has ended, the watchdog must be able to end it.
         let released = watchdog.kill().and_then(|()| watchdog.wait());
         stopped?;
         released.map_err(Error::io("end the watchdog"))?;
         Ok(())
     }
 
-    /// Starts a stopped server again, on the same data and the same port.
+    /// Starts a stopped server again on the same data and port.
     ///
     /// # Errors
     ///
@@ -255,7 +258,7 @@ impl ThrowawayPostgres {
         self.launch_on(|| Ok(port))
     }
 
-    /// Freezes every process of the server, as a stalled machine would. Returns when all stand still.
+    /// Suspends every process of the server, as a stalled machine would, and waits until all are suspended.
     ///
     /// # Errors
     ///
@@ -264,7 +267,7 @@ impl ThrowawayPostgres {
         processes::suspend_tree(self.pid().ok_or(Error::NotRunning)?)
     }
 
-    /// Lets a suspended server go on where it was.
+    /// Resumes a suspended server.
     ///
     /// # Errors
     ///
@@ -281,7 +284,7 @@ impl ThrowawayPostgres {
         let output = self
             .command(&self.binaries.initdb)
             .args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"])
-            // A half-made data directory is thrown away anyway. The server itself syncs.
+            // An incomplete data directory is thrown away anyway. The server itself syncs.
             .arg("--no-sync")
             .arg("--pgdata")
             .arg(self.data_directory())
@@ -293,7 +296,7 @@ impl ThrowawayPostgres {
         Err(Error::Initdb { output: String::from_utf8_lossy(&output.stderr).into_owned() })
     }
 
-    /// Between finding a free port and listening on it somebody else may take it: then try again.
+    /// Another process may take the free port before the server listens on it: then try again.
     fn launch_on(&mut self, port: impl Fn() -> Result<u16, Error>) -> Result<(), Error> {
         for _ in 1..START_ATTEMPTS {
             self.port = port()?;
@@ -352,7 +355,7 @@ impl ThrowawayPostgres {
             "max_connections=500".to_owned(),
         ];
         settings.extend(match self.durability {
-            // The defaults, spelled out: a crash test on a server that loses data proves nothing.
+            // The defaults, made explicit: a crash test needs a server that syncs.
             Durability::Synced => {
                 ["fsync=on", "synchronous_commit=on", "full_page_writes=on"].map(str::to_owned)
             }
@@ -373,16 +376,16 @@ impl ThrowawayPostgres {
             .stdin(Stdio::null())
             .stdout(log)
             .stderr(also_log)
-            // Ctrl-C is for the tests. They stop the server when they are done.
+            // Ctrl-C is for the tests, which stop the server themselves.
             .process_group(0)
             .spawn()
             .map_err(Error::io("run postgres"))
     }
 
-    /// A command that runs as an account `PostgreSQL` accepts, in a directory that account may enter.
+    /// A command as an account that `PostgreSQL` accepts, in a directory that the account may enter.
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
-        // Messages in English, whatever the machine speaks: `launch` reads them.
+        // `launch` parses messages, so they must be in English.
         command.current_dir(self.directory()).env("LC_ALL", "C");
         if let Some(account) = self.account {
             command.uid(account.uid).gid(account.gid);
@@ -401,13 +404,13 @@ impl Drop for ThrowawayPostgres {
     }
 }
 
-/// The user and group of a server that must not run as root, which then owns this directory.
+/// The user and group of a server that must not run as root, which then own this directory.
 pub(crate) fn unprivileged_if_root(directory: &Path) -> Option<(u32, u32)> {
     let account = give_away_if_root(directory).unwrap_or_else(|error| panic!("{error}"));
     account.map(|account| (account.uid, account.gid))
 }
 
-/// Who owns a directory we just made tells who we are, without a system call of our own.
+/// The owner of a new directory is the current user, found without a system call.
 fn give_away_if_root(directory: &Path) -> Result<Option<Account>, Error> {
     let owner = fs::metadata(directory).map_err(Error::io("read the temporary directory"))?.uid();
     if owner != 0 {
@@ -419,8 +422,9 @@ fn give_away_if_root(directory: &Path) -> Result<Option<Account>, Error> {
     Ok(Some(account))
 }
 
-/// The last line of the pid file is the server's own word on its state, and unlike a connection
-/// it cannot be that of another server on the same port.
+/// The last line of the pid file is the server's own status, and unlike a connection it cannot belong to another server
+/// on the
+/// same port.
 fn accepts_connections(pid_file: &Path, pid: u32) -> bool {
     let Ok(content) = fs::read_to_string(pid_file) else {
         return false;
@@ -434,7 +438,7 @@ fn stop(server: &mut Child) -> Result<(), Error> {
         return Ok(());
     }
     send_signal(&[server.id()], Signal::Quit).map_err(Error::io("stop the server"))?;
-    // A suspended server would not hear the signal. It may also be gone by now, hence no check.
+    // A suspended server would not receive the signal. It may have ended, so errors are ignored.
     processes::resume_tree(server.id()).ok();
     let stopped = poll(STOP_LIMIT, "the server to stop", || Ok(has_ended(server)?.then_some(())));
     if stopped.is_err() {

@@ -1,4 +1,4 @@
-//! Opens a SQLite file that an engine of the same process had until now.
+//! Reopens a SQLite file of an engine in the same process.
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -9,11 +9,12 @@ use tokio::time::timeout;
 
 use crate::PATIENCE;
 
-/// Opens it as soon as its lock is free. Reads on other threads hold the lock until they return, also after everything that
-/// waits for them was dropped.
+/// Opens the file as soon as its lock is free. Reads on other threads hold the lock until they return, also after their
+/// callers
+/// were dropped.
 ///
 /// # Panics
-/// When the lock is never released, or the file cannot be opened for another reason.
+/// When the lock is not released, or the file cannot be opened for another reason.
 pub async fn reopen<T>(open: impl AsyncFn() -> Result<T, Error>) -> T {
     reopen_while(is_in_use, open).await
 }

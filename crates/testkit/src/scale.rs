@@ -1,4 +1,4 @@
-//! How large the expensive tests are: small in `./test`, large in `./soak`, which sets these variables.
+//! The size of expensive tests: small in `./test`, large in `./soak`, which sets these variables.
 
 use std::str::FromStr;
 
@@ -14,7 +14,7 @@ pub fn kills() -> usize {
     setting("BACKSTITCH_KILLS", 10)
 }
 
-/// Sagas that a node finds unfinished when it starts.
+/// Unfinished sagas that a node finds at startup.
 #[must_use]
 pub fn recovery_sagas() -> usize {
     setting("BACKSTITCH_RECOVERY_SAGAS", 10_000)
@@ -26,20 +26,20 @@ pub fn fuzz_examples() -> u32 {
     setting("BACKSTITCH_FUZZ_EXAMPLES", 2)
 }
 
-/// Whether tests that repeat themselves for every role, page or screen size do so for all of them.
+/// Whether tests cover every role, page and screen size.
 #[must_use]
 pub fn is_soak() -> bool {
     std::env::var_os("BACKSTITCH_SOAK").is_some()
 }
 
-/// The seed of tests with random choices; fixed in `./test`, so that a failure repeats.
+/// The seed of tests with random choices; fixed in `./test`, so a failure can be repeated.
 #[must_use]
 pub fn seed(default: u64) -> u64 {
     setting("BACKSTITCH_SEED", default)
 }
 
 /// # Panics
-/// When the variable is set to something else than a number: a soak run must not silently be a small one.
+/// When the variable is no number: a soak run must not silently be a small one.
 fn setting<T: FromStr>(name: &str, default: T) -> T {
     match std::env::var(name) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")),

@@ -1,4 +1,4 @@
-//! A service that answers as told, byte by byte.
+//! An HTTP service with scripted, raw responses.
 
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test fails by panicking")]
 
@@ -10,26 +10,26 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-/// What is done about a call.
+/// The reaction to a call.
 pub enum Reply {
-    /// These bytes; the connection stays open for the next call.
+    /// Sends these bytes and keeps the connection open for the next call.
     Bytes(Vec<u8>),
-    /// These bytes, then the connection is closed.
+    /// Sends these bytes and closes the connection.
     Last(Vec<u8>),
-    /// These bytes, then nothing more comes, and the connection stays open.
+    /// Sends these bytes, then nothing, and keeps the connection open.
     Stall(Vec<u8>),
-    /// This, as soon as the gate lets it through.
+    /// Sends this reply when the gate permits.
     Gated(Arc<Semaphore>, Box<Reply>),
 }
 
 impl Reply {
-    /// A proper answer.
+    /// A valid response.
     #[must_use]
     pub fn http(status: u16, body: &str) -> Self {
         Self::with_headers(status, "", body)
     }
 
-    /// A proper answer with headers, each ended by CRLF.
+    /// A valid response with headers, each ended by CRLF.
     #[must_use]
     pub fn with_headers(status: u16, headers: &str, body: &str) -> Self {
         let length = body.len();
@@ -38,14 +38,14 @@ impl Reply {
     }
 }
 
-/// A call as it came in.
+/// A received call.
 #[derive(Clone, Debug)]
 pub struct Heard {
-    /// Its method, path and version.
+    /// Its request line.
     pub line: String,
-    /// By name, in lower case.
+    /// Headers by lower-case name.
     pub headers: BTreeMap<String, String>,
-    /// What it says.
+    /// The body.
     pub body: String,
     from: SocketAddr,
 }
@@ -67,14 +67,14 @@ pub struct Service {
 #[derive(Default)]
 struct Books {
     heard: Mutex<Vec<Heard>>,
-    /// Calls under way, and the most there ever were.
+    /// Running calls, and their maximum so far.
     busy: Mutex<(usize, usize)>,
 }
 
 type Script = Arc<dyn Fn(usize, &Heard) -> Reply + Send + Sync>;
 
 impl Service {
-    /// One that answers every call by what the script says; calls count from 1.
+    /// A service that replies by this script; calls count from 1.
     pub async fn scripted(script: impl Fn(usize, &Heard) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -88,43 +88,43 @@ impl Service {
         Self { address, books }
     }
 
-    /// One that answers all calls alike.
+    /// A service with one reply.
     pub async fn always(reply: impl Fn() -> Reply + Send + Sync + 'static) -> Self {
         Self::scripted(move |_, _| reply()).await
     }
 
-    /// Where it is called.
+    /// Its address.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}/call", self.address)
     }
 
-    /// What came, in its order.
+    /// The received calls in order.
     #[must_use]
     pub fn heard(&self) -> Vec<Heard> {
         self.books.heard.lock().unwrap().clone()
     }
 
-    /// How many connections the calls came over.
+    /// The number of connections.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.heard().iter().map(|heard| heard.from).collect::<BTreeSet<_>>().len()
     }
 
-    /// The most calls that were under way at the same time.
+    /// The maximum of concurrent calls.
     #[must_use]
     pub fn busiest(&self) -> usize {
         self.books.busy.lock().unwrap().1
     }
 }
 
-/// An address where nobody listens.
+/// An address without a listener.
 pub async fn nobody() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     format!("http://{}/call", listener.local_addr().unwrap())
 }
 
-/// Somebody who speaks before being asked, and not TLS.
+/// A server that sends data before a request, and no TLS.
 pub async fn babbler() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -165,13 +165,13 @@ impl Books {
     }
 }
 
-/// Whether the connection can take another call.
+/// Whether the connection can receive another call.
 async fn answer(stream: &mut BufReader<TcpStream>, mut reply: Reply) -> bool {
     while let Reply::Gated(gate, then) = reply {
         gate.acquire().await.unwrap().forget();
         reply = *then;
     }
-    // A caller that has had enough may be gone.
+    // The caller may have disconnected.
     match reply {
         Reply::Bytes(bytes) => stream.write_all(&bytes).await.is_ok(),
         Reply::Last(bytes) => {
@@ -195,7 +195,7 @@ async fn hear(stream: &mut BufReader<TcpStream>, from: SocketAddr) -> Option<Hea
         let line = self::line(stream).await?;
         let Some((name, value)) = line.split_once(": ") else { break };
         let said: &mut String = headers.entry(name.to_lowercase()).or_default();
-        // What is said twice counts as a list.
+        // Repeated headers form a list.
         said.push_str(if said.is_empty() { "" } else { ", " });
         said.push_str(value);
     }

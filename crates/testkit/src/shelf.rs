@@ -1,4 +1,4 @@
-//! Keeps in memory what is removed, unless it is told to refuse.
+//! An in-memory archive that can be made to refuse.
 
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test fails by panicking")]
 
@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use backstitch::retention::{Archive, NotKept};
 use serde_json::Value;
 
-/// An archive that forgets nothing while the test runs.
+/// An archive that keeps everything.
 #[derive(Default)]
 pub struct Shelf {
     lines: Mutex<Vec<Value>>,
@@ -29,19 +29,19 @@ impl Archive for Shelf {
 }
 
 impl Shelf {
-    /// From now on it refuses for this reason, or for none.
+    /// Refuses with this reason from now on, or stops refusing.
     pub fn refuse(&self, why: Option<&str>) {
         *self.refuses.lock().unwrap() = why.map(str::to_owned);
     }
 
-    /// The documents of this kind, in the order they came.
+    /// The documents of this kind in order.
     #[must_use]
     pub fn of_kind(&self, kind: &str) -> Vec<Value> {
         let lines = self.lines.lock().unwrap();
         lines.iter().filter(|line| line["kind"] == kind).cloned().collect()
     }
 
-    /// How often each saga came.
+    /// How often each saga was archived.
     #[must_use]
     pub fn sagas(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();

@@ -1,9 +1,12 @@
-//! A world in which everything goes wrong that can, drawn from one number.
+//! A deterministic simulation with random faults, driven by one seed.
 //!
-//! [`run`] plays one saga to its end: services that succeed, fail, refuse, fall silent or answer too late, nodes
-//! that die at the worst moment, clocks that jump, people who cancel, pause and resolve. First faults are let
-//! loose, then everything heals and the saga must end. The seed alone decides what happens, so the same seed
-//! over two [`Journal`]s gives two equal logs, or one of the journals is wrong.
+//! [`run`] runs one saga to its end: services that succeed, fail, refuse, never respond or respond too late, nodes that
+//! crash at
+//! the worst moment, clocks that jump, operators who cancel, pause and resolve. First faults occur, then everything
+//! works and the
+//! saga must end. The seed alone decides what happens, so the same seed over two [`Journal`]s gives two equal logs, or
+//! one of the
+//! journals is wrong.
 
 mod journal;
 mod kind;
@@ -28,39 +31,39 @@ pub use self::stored::Stored;
 use self::world::World;
 use crate::oracle::Try;
 
-/// One saga's whole life.
+/// The run of one saga.
 #[derive(Debug)]
 pub struct Run {
-    /// What was drawn before it began.
+    /// The plan drawn from the seed.
     pub plan: Plan,
-    /// The log as the journal has it at the end.
+    /// The final log in the journal.
     pub log: Vec<Recorded>,
-    /// Every input that was decided, the first being the start.
+    /// Every decided input; the first is the start.
     pub turns: Vec<Turn>,
-    /// What the services did.
+    /// The services' ledger.
     pub ledger: Ledger,
-    /// What happened, and how often.
+    /// The kinds of events and their counts.
     pub seen: BTreeMap<Kind, u32>,
 }
 
-/// One input and what came of it.
+/// One input and its result.
 #[derive(Clone, Debug)]
 pub struct Turn {
-    /// The circumstances.
+    /// The time and the node's state.
     pub now: Now,
-    /// What was said; nothing at the start.
+    /// The input; none for the start.
     pub input: Option<Input>,
-    /// Why it changed nothing, if so.
+    /// The refusal, if there is one.
     pub rejected: Option<Rejected>,
     /// The state after it.
     pub state: State,
-    /// The calls in flight after it; unknown when the node died before it made them.
+    /// The running calls afterwards; unknown if the node crashed before it made them.
     pub calls: Option<BTreeSet<Try>>,
-    /// The limited steps for which room was asked; unknown as above.
+    /// The limited steps that asked for room; unknown as above.
     pub asks: Option<BTreeSet<usize>>,
 }
 
-/// Why a run is worth nothing, or proves a mistake.
+/// Why a run is invalid, or proves a defect.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The plan does not make a definition.
@@ -69,7 +72,7 @@ pub enum Failure {
     /// The journal could not be used.
     #[error("the journal failed: {0}")]
     Journal(String),
-    /// The journal holds something else than was decided.
+    /// The journal contains something else than was decided.
     #[error("the log read back gives another state than the one decided at event {seq}")]
     Lost {
         /// The newest event.
@@ -78,36 +81,36 @@ pub enum Failure {
     /// The log does not fold.
     #[error("the log cannot be read back: {0}")]
     ReplayError(#[from] ReplayError),
-    /// A node that had lost the saga could still write to it.
+    /// A node that lost the saga could still append.
     #[error("a node that had lost the saga appended event {seq}")]
     NotFenced {
         /// The event.
         seq: u64,
     },
-    /// The owner of the saga could not write to it.
+    /// The owner of the saga could not append.
     #[error("the owner was refused event {seq}")]
     Fenced {
         /// The event.
         seq: u64,
     },
-    /// Nothing is in flight, due, asked for or paused, and the saga has not ended.
+    /// Nothing is running, due, requested or paused, and the saga has not ended.
     #[error("the saga is silently stuck after event {seq}")]
     Silent {
         /// The newest event.
         seq: u64,
     },
-    /// It goes on and on.
+    /// The saga does not end.
     #[error("the saga has not ended after {turns} turns")]
     Endless {
-        /// How many there were.
+        /// The number of turns.
         turns: usize,
     },
 }
 
-/// Plays the saga of this seed over this journal.
+/// Runs the saga of this seed over this journal.
 ///
 /// # Errors
-/// When the journal or the kernel does what must never be done; see [`Failure`].
+/// When the journal or the kernel is wrong; see [`Failure`].
 pub fn run<J: Journal>(seed: u64, journal: &mut J) -> Result<Run, Failure> {
     let mut random = Random::new(seed);
     let plan = Plan::draw(&mut random)?;

@@ -1,4 +1,4 @@
-//! A mail server that ends with the test: aiosmtpd, which others wrote.
+//! A real mail server (aiosmtpd) that ends with the test.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -9,37 +9,37 @@ use tokio::process::{Child, ChildStdout, Command};
 
 const SERVER: &str = include_str!("smtp/server.py");
 
-/// Debian's own first: that is the one its packages are for.
+/// Debian's own first, because its packages are for that one.
 const PYTHONS: [&str; 2] = ["/usr/bin/python3", "python3"];
 
-/// What a server is like.
+/// The settings of a server.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
-    /// Where it listens; a free port if none is given.
+    /// Its port; a free one by default.
     pub port: Option<u16>,
-    /// How it encrypts.
+    /// Its encryption.
     pub encryption: Encryption,
-    /// Who has to log in, and with what password.
+    /// The required login.
     pub login: Option<(&'static str, &'static str)>,
-    /// Addresses that it knows nothing of.
+    /// Addresses that it refuses.
     pub refuses: Vec<&'static str>,
-    /// It takes mails, but leaves the client waiting afterwards.
+    /// It accepts mails but never responds to the end of a session.
     pub never_says_goodbye: bool,
 }
 
-/// How a server encrypts.
+/// The encryption of a server.
 #[derive(Clone, Debug, Default)]
 pub enum Encryption {
-    /// Not at all.
+    /// None.
     #[default]
     None,
-    /// After STARTTLS, which it insists on.
+    /// Required STARTTLS.
     StartTls(Identity),
-    /// From the beginning.
+    /// TLS from the start.
     Tls(Identity),
 }
 
-/// Who a server is: files in PEM form.
+/// Certificate and key files in PEM form.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// Its certificate.
@@ -48,20 +48,20 @@ pub struct Identity {
     pub key: PathBuf,
 }
 
-/// A mail as the server understood it.
+/// A received mail.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Mail {
-    /// Whom the envelope names as sender.
+    /// The envelope's sender.
     pub sender: String,
-    /// Whom the envelope is addressed to.
+    /// The envelope's recipients.
     pub recipients: Vec<String>,
-    /// Names and values, decoded, in their order.
+    /// Decoded headers in order.
     pub headers: Vec<(String, String)>,
-    /// What it says, decoded.
+    /// The decoded text.
     pub text: String,
-    /// Who was logged in.
+    /// The logged-in user.
     pub user: Option<String>,
-    /// Whether it came encrypted.
+    /// Whether it was encrypted.
     pub encrypted: bool,
 }
 
@@ -80,7 +80,7 @@ impl Mail {
     }
 }
 
-/// A server that runs.
+/// A running server.
 pub struct SmtpServer {
     process: Child,
     said: Lines<BufReader<ChildStdout>>,
@@ -88,14 +88,14 @@ pub struct SmtpServer {
 }
 
 impl SmtpServer {
-    /// Starts one and waits until it listens.
+    /// Starts a server and waits until it listens.
     ///
     /// # Panics
     /// When it cannot be started: a missing server must fail a test, never skip it.
     pub async fn start(setup: &Setup) -> Self {
         let mut command = Command::new(python().await);
         command.args(["-c", SERVER]).args(arguments(setup));
-        // It ends with its standard input, so even a test that is killed leaves none behind.
+        // It ends with its standard input, so a killed test leaves none behind.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut process = command.spawn().unwrap_or_else(|error| panic!("cannot run aiosmtpd: {error}"));
         let said = process.stdout.take().map(|stdout| BufReader::new(stdout).lines());
@@ -105,7 +105,7 @@ impl SmtpServer {
         Self { process, said, port }
     }
 
-    /// Where it listens, on 127.0.0.1.
+    /// Its port on 127.0.0.1.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
@@ -119,7 +119,7 @@ impl SmtpServer {
         self.heard().await.unwrap_or_else(|| panic!("the mail server ended"))
     }
 
-    /// Ends the server and gives the mails that nobody has waited for.
+    /// Stops the server and returns mails that were not awaited.
     ///
     /// # Panics
     /// When the server does not end.
@@ -167,7 +167,7 @@ fn arguments(setup: &Setup) -> Vec<String> {
     arguments
 }
 
-/// A Python that has aiosmtpd.
+/// A Python with aiosmtpd.
 async fn python() -> &'static str {
     for python in PYTHONS {
         let found = Command::new(python).args(["-c", "import aiosmtpd"]).stderr(Stdio::null()).status().await;

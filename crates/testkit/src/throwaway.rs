@@ -1,4 +1,4 @@
-//! What throwaway servers have in common: they leave nothing behind, even if the test that started them is killed.
+//! Shared parts of throwaway servers, which leave nothing behind even if their test is killed.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
@@ -6,8 +6,9 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Waits for the pipe from its parent to close, which happens even when the parent is killed, and
-/// then clears away what the parent no longer can. `$1` is the server, `$2` its directory.
+/// Waits for the pipe from its parent to close, which happens even when the parent is killed, then cleans up. `$1` is
+/// the server,
+/// `$2` its directory.
 const WATCHDOG: &str = r#"
 read -r _
 kill -QUIT "$1"
@@ -20,7 +21,7 @@ kill -KILL "$1"
 rm -rf -- "$2"
 "#;
 
-/// Starts what ends the server and removes its directory, should this process die.
+/// Starts a watchdog that ends the server and removes its directory if this process dies.
 pub(crate) fn watch_over(server: &Child, directory: &Path) -> io::Result<Child> {
     Command::new("sh")
         .args(["-c", WATCHDOG, "watchdog", &server.id().to_string()])
@@ -33,7 +34,7 @@ pub(crate) fn watch_over(server: &Child, directory: &Path) -> io::Result<Child> 
         .spawn()
 }
 
-/// A port of the loopback interface that nobody listens on just now.
+/// A free loopback port.
 pub(crate) fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }

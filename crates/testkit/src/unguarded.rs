@@ -1,13 +1,14 @@
-//! Changes rows that the database guards, as a defect or an earlier version could have left them.
+//! Changes guarded rows, as a defect or an earlier version could have left them.
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-/// Runs statements on a `SQLite` file while one table has no triggers; how many rows the last one changed.
+/// Runs statements on a `SQLite` file while one table has no triggers; returns the number of rows changed by the last
+/// one.
 ///
 /// # Errors
-/// When a statement is refused all the same.
+/// When a statement is still refused.
 pub fn on_sqlite(connection: &Connection, table: &str, sql: &str) -> rusqlite::Result<usize> {
-    // Immediate: a transaction that reads first cannot write once another process has written.
+    // Immediate: a transaction that reads first cannot write after another process has written.
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let guards: Vec<(String, String)> = transaction
         .prepare("select name, sql from sqlite_schema where type = 'trigger' and tbl_name = ?1")?

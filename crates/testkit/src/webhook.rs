@@ -1,18 +1,18 @@
-//! Whoever gets a webhook.
+//! A receiver of webhooks.
 
 use serde_json::Value;
 use tokio::io::{self, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Its method, path and version.
+    /// Its request line.
     pub line: String,
-    /// Names and values, in their order.
+    /// Headers in order.
     pub headers: Vec<(String, String)>,
-    /// What it says.
+    /// The body.
     pub body: Value,
 }
 
@@ -28,17 +28,17 @@ impl Request {
     }
 }
 
-/// A server that takes webhooks, on a free port of the loopback.
+/// A server that receives webhooks on a free loopback port.
 pub struct Receiver {
     port: u16,
     requests: mpsc::UnboundedReceiver<Request>,
 }
 
 impl Receiver {
-    /// Answers with these, one after the other, and with the last one from then on: `204 No Content`.
+    /// Responds with these in turn, repeating the last one: `204 No Content`.
     ///
     /// # Panics
-    /// When there is no port to listen on, or nothing to answer.
+    /// When there is no free port, or no response.
     pub async fn answering(answers: &[&str]) -> Self {
         let (listener, port) = listen().await.unwrap_or_else(|error| panic!("cannot listen: {error}"));
         let (heard, requests) = mpsc::unbounded_channel();
@@ -58,21 +58,21 @@ impl Receiver {
         Self { port, requests }
     }
 
-    /// Where it takes them.
+    /// Its address.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}/hook?secret=hush", self.port)
     }
 
-    /// Waits for the next one.
+    /// Waits for the next request.
     ///
     /// # Panics
-    /// When something came that is no webhook.
+    /// When a request is no webhook.
     pub async fn next(&mut self) -> Request {
         self.requests.recv().await.unwrap_or_else(|| panic!("the receiver ended"))
     }
 
-    /// Whether nothing has come that nobody has waited for.
+    /// Whether no unread request has arrived.
     pub fn is_idle(&mut self) -> bool {
         self.requests.try_recv().is_err()
     }

@@ -1,16 +1,16 @@
-//! How long each page took, beside what is promised of all of them.
+//! The time of each page, compared with the goal.
 
 use serde::Serialize;
 
 use super::Failure;
-use super::pages::Page;
+use super::pages::ConsolePage;
 use super::visitor::Seen;
 use crate::http::figures::Times;
 
-/// What a page may take, in milliseconds.
+/// The goal for a page, in milliseconds.
 const GOAL_MS: f64 = 100.0;
 
-/// What is known of a page.
+/// The measurement of a page.
 pub(super) struct Figure {
     route: &'static str,
     page: String,
@@ -18,7 +18,7 @@ pub(super) struct Figure {
     bytes: usize,
 }
 
-/// A line of what is printed.
+/// A printed line.
 #[derive(Serialize)]
 struct Line<'a> {
     route: &'a str,
@@ -32,7 +32,7 @@ struct Line<'a> {
 }
 
 impl Figure {
-    pub(super) fn of(page: &Page) -> Result<Self, Failure> {
+    pub(super) fn of(page: &ConsolePage) -> Result<Self, Failure> {
         Ok(Self { route: page.route, page: page.address.clone(), times: Times::new()?, bytes: 0 })
     }
 
@@ -48,7 +48,7 @@ impl Figure {
     }
 }
 
-/// Prints figures, and remembers which was the slowest and how many are too slow.
+/// Prints measurements, and remembers the slowest and the number of slow ones.
 pub(super) struct Table {
     json: bool,
     pages: usize,
@@ -86,7 +86,7 @@ impl Table {
         Ok(())
     }
 
-    /// Fails where a page is too slow.
+    /// Fails if a page is too slow.
     pub(super) fn end(self, sagas: u32, store: &str) -> Result<(), Failure> {
         let (slowest, page) = &self.slowest;
         if !self.json {

@@ -1,4 +1,4 @@
-//! How long each page of the console takes where there is much to show, as a person sees it who has signed in.
+//! Measures each page of the console on a full store, as a signed-in user sees it.
 
 mod figures;
 mod fill;
@@ -17,18 +17,18 @@ use super::target::Target;
 use super::{Args, Failure};
 use figures::{Figure, Table};
 use models::Models;
-use pages::{Landmarks, Page};
+use pages::{ConsolePage, Landmarks};
 use visitor::Visitor;
 
 /// Fetches of each page in a round.
 const VISITS: u32 = 10;
-/// On `PostgreSQL` keys need a secret; a file has its own beside it. Nothing here outlives the run.
+/// On `PostgreSQL` keys need a secret; a file has its own. Nothing here survives the run.
 const SETTINGS: [(&str, &str); 2] = [
     ("BACKSTITCH_SECRET", "a benchmark's secret, as long as it has to be"),
     ("BACKSTITCH_EGRESS_ALLOW", "127.0.0.0/8"),
 ];
 
-/// Fills a store, looks at every page of the server on it, and prints how long that took.
+/// Fills a store, fetches every page, and prints the times.
 pub(super) async fn run(args: &Args, sagas: u32) -> Result<(), Failure> {
     let target = Target::make(&args.store).await?;
     let db = target.address().ok_or("the console needs a store on disk: use sqlite or postgres://…")?;
@@ -44,7 +44,7 @@ pub(super) async fn run(args: &Args, sagas: u32) -> Result<(), Failure> {
     let pages = pages::all(&landmarks);
     let mut figures = pages.iter().map(Figure::of).collect::<Result<Vec<_>, _>>()?;
     for _ in 0..args.rounds {
-        // A connection of a round is its own: whoever comes back after a while has a new one.
+        // Each round has a new connection, as a returning user has.
         let mut visitor = Visitor::sign_in(node.address(), &key).await?;
         for (page, figure) in pages.iter().zip(&mut figures) {
             visit(&mut visitor, page, figure).await?;
@@ -59,7 +59,7 @@ pub(super) async fn run(args: &Args, sagas: u32) -> Result<(), Failure> {
     table.end(sagas, &args.store)
 }
 
-async fn visit(visitor: &mut Visitor, page: &Page, figure: &mut Figure) -> Result<(), Failure> {
+async fn visit(visitor: &mut Visitor, page: &ConsolePage, figure: &mut Figure) -> Result<(), Failure> {
     for _ in 0..VISITS {
         figure.record(visitor.fetch(page).await?);
     }

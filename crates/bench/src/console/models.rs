@@ -1,4 +1,4 @@
-//! One of each kind, made by the server itself: what the store is filled with are copies of these.
+//! Model rows of each kind, written by the server itself: the store is filled with their copies.
 
 use backstitch::SagaId;
 use hyper::Method;
@@ -9,31 +9,31 @@ use crate::http::client::Client;
 use crate::http::orders;
 use crate::http::services::{REFUSED, STUCK, Services};
 
-/// Sagas of which so many in a thousand are copies.
+/// A saga and its copies per thousand.
 pub(super) struct Model {
     pub(super) saga: SagaId,
     pub(super) share: usize,
-    /// Whether only its start is copied, as if nobody had taken it up yet.
+    /// Whether only its start is copied, as if no node had adopted it yet.
     pub(super) only_begun: bool,
 }
 
-/// All of them.
+/// All models.
 pub(super) struct Models(pub(super) Vec<Model>);
 
-/// Definitions whose sagas end, with how many of a thousand sagas succeed, are undone and fail.
+/// Definitions with ending sagas: how many per thousand succeed, are compensated, and fail.
 const ENDING: [(&str, [usize; 3]); 4] = [
     ("checkout", [300, 20, 5]),
     ("renewal", [200, 20, 5]),
     ("refund", [150, 10, 0]),
     ("report", [280, 0, 0]),
 ];
-/// Those whose sagas wait for a worker who never comes, on their way there and on their way back.
+/// Definitions with sagas that wait for a missing worker, forwards and during the rollback.
 pub(super) const WAITING: &str = "parcel";
 const GOING_BACK: &str = "return";
-/// The machine of the lifecycles.
+/// The machine of the instances.
 pub(super) const MACHINE: &str = "letter";
 const SUBSCRIPTIONS: usize = 5;
-/// How long a saga may take to come to its end, in seconds.
+/// Time limit for a saga's end, in seconds.
 const PATIENCE: &str = "wait=50";
 
 impl Models {
@@ -72,7 +72,7 @@ fn http(services: &Services, path: &str) -> Value {
     json!({"http": {"url": services.url(path)}})
 }
 
-/// A payment that is undone so, and goods that may not be there.
+/// A payment with this compensation, and an inventory step that may fail.
 fn paid(services: &Services, undo: &Value) -> Value {
     json!([
         {"id": "payment", "action": http(services, "/payment/do"), "compensate": undo},
@@ -107,7 +107,7 @@ async fn subscribe(client: &Client, services: &Services) -> Result<(), Failure> 
     Ok(())
 }
 
-/// A lifecycle in each of the places where one can be.
+/// An instance in each possible state.
 async fn live(client: &Client) -> Result<(), Failure> {
     let machine = json!({
         "name": MACHINE, "initial": "written", "states": ["written", "sent", "read"], "terminal": ["read"],

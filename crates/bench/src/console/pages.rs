@@ -1,4 +1,4 @@
-//! Every page there is, each filter of each list, near its beginning and far into it.
+//! Every page with each filter, near the beginning and deep in its list.
 
 use backstitch::clock::{Clock, SystemClock};
 use hyper::Method;
@@ -8,24 +8,24 @@ use super::Failure;
 use super::models::{MACHINE, WAITING};
 use crate::http::client::Client;
 
-/// A page that is looked at.
-pub(super) struct Page {
-    /// As it stands in the list of routes.
+/// A page to measure.
+pub(super) struct ConsolePage {
+    /// Its route.
     pub(super) route: &'static str,
     pub(super) address: String,
-    /// Whether there is something, or a page that says that there is not.
+    /// Whether it shows an object, or an error page.
     pub(super) is_there: bool,
-    /// Whether it goes on for ever.
+    /// Whether it is a stream.
     pub(super) is_stream: bool,
 }
 
-/// What there is to look at.
+/// Ids and times to use in addresses.
 pub(super) struct Landmarks {
     /// One of each status.
     sagas: Vec<String>,
-    /// An id from the middle of the time, which a list of sagas or lifecycles goes on behind.
+    /// An id from the middle of the time range, used as a cursor.
     middle: String,
-    /// The times of the week in the middle.
+    /// The week in the middle.
     week: (String, String),
     delivery: i64,
     dead_letter: i64,
@@ -42,7 +42,7 @@ impl Landmarks {
     pub(super) async fn find(client: &Client) -> Result<Self, Failure> {
         let mut sagas = Vec::new();
         for status in STATUSES {
-            // A store that was filled with few has not all of them.
+            // A small store lacks some of them.
             let found = first(client, &format!("/v1/sagas?status={status}&limit=1")).await?;
             sagas.extend(found["id"].as_str().map(str::to_owned));
         }
@@ -81,8 +81,8 @@ fn middle(micros: i64) -> String {
     format!("{}-{}-7000-8000-000000000000", &millis[..8], &millis[8..])
 }
 
-/// All of them.
-pub(super) fn all(landmarks: &Landmarks) -> Vec<Page> {
+/// All pages.
+pub(super) fn all(landmarks: &Landmarks) -> Vec<ConsolePage> {
     let mut pages = Pages(Vec::new());
     pages.of_everybody(landmarks);
     pages.of_sagas(landmarks);
@@ -93,24 +93,24 @@ pub(super) fn all(landmarks: &Landmarks) -> Vec<Page> {
     pages.0
 }
 
-struct Pages(Vec<Page>);
+struct Pages(Vec<ConsolePage>);
 
 impl Pages {
     fn add(&mut self, route: &'static str, rest: &str) {
         self.at(route, format!("{route}{rest}"));
     }
 
-    /// A page whose address is not its route with something behind it.
+    /// Adds a page with another address than its route.
     fn at(&mut self, route: &'static str, address: impl Into<String>) {
-        self.0.push(Page { route, address: address.into(), is_there: true, is_stream: false });
+        self.0.push(ConsolePage { route, address: address.into(), is_there: true, is_stream: false });
     }
 
     fn nothing(&mut self, route: &'static str, address: impl Into<String>) {
-        self.0.push(Page { route, address: address.into(), is_there: false, is_stream: false });
+        self.0.push(ConsolePage { route, address: address.into(), is_there: false, is_stream: false });
     }
 
     fn stream(&mut self, route: &'static str, address: impl Into<String>) {
-        self.0.push(Page { route, address: address.into(), is_there: true, is_stream: true });
+        self.0.push(ConsolePage { route, address: address.into(), is_there: true, is_stream: true });
     }
 
     fn of_everybody(&mut self, landmarks: &Landmarks) {
@@ -129,7 +129,7 @@ impl Pages {
         self.add("/find", "?id=customer-2");
         self.add("/find", "?id=1");
         self.nothing("/find", "/find?id=nobody-has-this");
-        // What came of a form is in memory: whatever the store holds, this is how long it takes to look for it.
+        // The results of forms are in memory, so this measures the lookup independently of the store.
         self.nothing("/outcomes/{id}", format!("/outcomes/{}", landmarks.middle));
     }
 

@@ -1,4 +1,4 @@
-//! Somebody who has signed in and looks at pages.
+//! A signed-in user who fetches pages.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -12,16 +12,16 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 use super::Failure;
-use super::pages::Page;
+use super::pages::ConsolePage;
 
-/// A browser, as far as it matters here: one connection and a cookie.
+/// A minimal browser: one connection and a cookie.
 pub(super) struct Visitor {
     address: SocketAddr,
     sender: SendRequest<Full<Bytes>>,
     cookie: String,
 }
 
-/// What came of a visit.
+/// The result of a fetch.
 #[derive(Clone, Copy)]
 pub(super) struct Seen {
     pub(super) took: Duration,
@@ -39,8 +39,8 @@ impl Visitor {
         Ok(visitor)
     }
 
-    /// Looks at a page, from the request to its last byte; a stream is there with its head.
-    pub(super) async fn fetch(&mut self, page: &Page) -> Result<Seen, Failure> {
+    /// Fetches a page from the request to its last byte; of a stream, only its head.
+    pub(super) async fn fetch(&mut self, page: &ConsolePage) -> Result<Seen, Failure> {
         let began = Instant::now();
         let answer = self.ask(Method::GET, &page.address, String::new()).await?;
         let status = answer.status().as_u16();
@@ -52,7 +52,7 @@ impl Visitor {
         }
         if page.is_stream {
             let took = began.elapsed();
-            // It would go on for ever, and nothing else comes over its connection.
+            // A stream does not end, and its connection can carry nothing else.
             self.sender = connect(self.address).await?;
             return Ok(Seen { took, bytes: 0 });
         }

@@ -1,4 +1,4 @@
-//! The floor of a database server.
+//! The floor on PostgreSQL.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -29,10 +29,10 @@ const WRITE: &str = "
         as u (id, status, failed_step, owner, at)
     where s.id = u.id and s.id = any ($12::uuid[])";
 
-/// Copies sagas of one database to another, empty one, over as many connections as the store itself writes on; only
-/// the writing is timed.
+/// Copies the sagas of one database to another, empty one, over as many connections as the store uses. Only the writes
+/// are timed.
 pub(super) async fn replay(from: &str, to: &str, group: usize) -> Result<f64, Failure> {
-    // Made by the store itself, so that tables, indexes and triggers are the same.
+    // Created by the store itself, so tables, indexes and triggers are the same.
     backstitch::Engine::open(to).await?.shutdown().await?;
     let source = Source::of(from).await?;
     let mut writers = Vec::with_capacity(WRITERS);
@@ -56,7 +56,7 @@ pub(super) async fn replay(from: &str, to: &str, group: usize) -> Result<f64, Fa
     Ok(f64::from(written) / spent.as_secs_f64())
 }
 
-/// The measured run, read a few groups at a time so that it never fills the memory.
+/// The measured run, read a few groups at a time to bound memory.
 struct Source {
     client: Client,
     sagas: Statement,

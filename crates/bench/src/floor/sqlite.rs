@@ -1,4 +1,4 @@
-//! The floor of a file.
+//! The floor on SQLite.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use rusqlite::{Connection, OpenFlags, Statement, params};
 use super::super::Failure;
 use super::{EventRow, LONG_ENOUGH, RowChange, SagaRows, commits};
 
-/// Copies the sagas of one file to another, empty one; only the writing is timed.
+/// Copies the sagas of one file to another, empty one; only the writes are timed.
 pub(super) fn replay(from: &str, to: &str, group: usize) -> Result<f64, Failure> {
     let (from, to) = (from.trim_start_matches("sqlite:"), to.trim_start_matches("sqlite:"));
-    // Made by the store itself, so that tables, indexes, triggers and the format of the file are the same.
+    // Created by the store itself, so tables, indexes, triggers and file format are the same.
     drop(SqliteStore::open(to.as_ref(), std::sync::Arc::new(backstitch::clock::SystemClock))?);
     let writer = Connection::open(to)?;
     writer.execute_batch(WRITER_SETTINGS)?;
@@ -63,7 +63,7 @@ struct Statements<'c> {
 }
 
 impl<'c> Statements<'c> {
-    /// All of them `or fail`, as the engine's: otherwise SQLite would keep a statement journal.
+    /// All `or fail`, like the engine's: otherwise SQLite would keep a statement journal.
     fn on(connection: &'c Connection) -> Result<Self, rusqlite::Error> {
         Ok(Self {
             event: connection.prepare("insert or fail into saga_events values (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?,

@@ -1,4 +1,4 @@
-//! A client that costs little: one connection a user, no pool, no middle man.
+//! A cheap client: one connection per user, without a pool.
 
 use std::net::SocketAddr;
 
@@ -14,7 +14,7 @@ use tokio::net::{TcpStream, lookup_host};
 
 use super::Failure;
 
-/// Whom to call, and as whom.
+/// The server's address and key.
 #[derive(Clone)]
 pub(crate) struct Client {
     address: SocketAddr,
@@ -27,18 +27,18 @@ pub(super) struct Connection {
     sender: SendRequest<Full<Bytes>>,
 }
 
-/// An answer.
-pub(crate) struct Answer {
+/// A response.
+pub(crate) struct HttpResponse {
     pub(super) status: u16,
     pub(super) body: Bytes,
 }
 
-impl Answer {
+impl HttpResponse {
     pub(crate) fn json(&self) -> Result<Value, Failure> {
         Ok(serde_json::from_slice(&self.body)?)
     }
 
-    /// The answer, if it is a good one.
+    /// The response, if it is successful.
     pub(crate) fn good(self) -> Result<Self, Failure> {
         if (200..300).contains(&self.status) {
             return Ok(self);
@@ -47,7 +47,7 @@ impl Answer {
     }
 }
 
-/// Where `http://HOST:PORT` leads to.
+/// Resolves `http://HOST:PORT`.
 pub(super) async fn address(url: &str) -> Result<SocketAddr, Failure> {
     let place = url.strip_prefix("http://").unwrap_or(url).trim_end_matches('/');
     let place = if place.contains(':') { place.to_owned() } else { format!("{place}:80") };
@@ -71,20 +71,20 @@ impl Client {
         Ok(Connection { client: self.clone(), sender })
     }
 
-    /// One call on a connection of its own.
+    /// One call on a new connection.
     pub(crate) async fn call(
         &self,
         method: Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<HttpResponse, Failure> {
         let body = body.map(|body| Bytes::from(body.to_string()));
         self.connect().await?.call(method, path, body.unwrap_or_default()).await
     }
 }
 
 impl Connection {
-    /// The head of an answer; the body is still to come.
+    /// The head of a response; the body is read later.
     pub(super) async fn open(
         &mut self,
         method: Method,
@@ -102,9 +102,14 @@ impl Connection {
         Ok(self.sender.send_request(request.body(Full::new(body))?).await?)
     }
 
-    pub(super) async fn call(&mut self, method: Method, path: &str, body: Bytes) -> Result<Answer, Failure> {
+    pub(super) async fn call(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<HttpResponse, Failure> {
         let response = self.open(method, path, body).await?;
         let status = response.status().as_u16();
-        Ok(Answer { status, body: response.into_body().collect().await?.to_bytes() })
+        Ok(HttpResponse { status, body: response.into_body().collect().await?.to_bytes() })
     }
 }

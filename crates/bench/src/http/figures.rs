@@ -1,4 +1,4 @@
-//! What was measured, beside what was promised.
+//! Measurements compared with their limits.
 
 use std::time::Duration;
 
@@ -11,35 +11,35 @@ use super::program::Program;
 /// One line of the table.
 #[derive(Serialize)]
 pub(super) struct Figure {
-    /// The clause of the promise, or what is measured.
+    /// The clause of the requirement, or the measured quantity.
     pub(super) clause: String,
     pub(super) what: String,
     pub(super) limit: Option<String>,
     pub(super) measured: String,
-    /// Whether the limit holds; none where there is none.
+    /// Whether the limit holds; none without a limit.
     pub(super) holds: Option<bool>,
 }
 
 impl Figure {
-    /// A figure without a limit.
+    /// A measurement without a limit.
     pub(super) fn plain(clause: &str, what: impl Into<String>, measured: String) -> Self {
         Self { clause: clause.to_owned(), what: what.into(), limit: None, measured, holds: None }
     }
 
-    /// A figure that must hold.
+    /// A measurement with a limit.
     pub(super) fn limited(clause: &str, what: &str, limit: &str, measured: String, holds: bool) -> Self {
         let limit = Some(limit.to_owned());
         Self { clause: clause.to_owned(), what: what.to_owned(), limit, measured, holds: Some(holds) }
     }
 
-    /// The most memory that the server has had so far.
+    /// The server's peak memory.
     pub(super) fn of_memory(server: &Program) -> Self {
         let measured = server.peak_mb().map_or_else(|| "unknown".to_owned(), |peak| format!("{peak:.0} MB"));
         Self::plain("memory", "the server's own peak so far", measured)
     }
 }
 
-/// Figures as they come, and whether all hold.
+/// Prints measurements and remembers whether all limits hold.
 pub(super) struct Table {
     json: bool,
     begun: bool,
@@ -75,7 +75,7 @@ impl Table {
         Ok(())
     }
 
-    /// Fails where a limit does not hold.
+    /// Fails if a limit does not hold.
     pub(super) fn end(self) -> Result<(), Failure> {
         match self.broken {
             0 => Ok(()),
@@ -84,7 +84,7 @@ impl Table {
     }
 }
 
-/// Times of many, in microseconds.
+/// A histogram of times, in microseconds.
 pub(crate) struct Times(Histogram<u64>);
 
 impl Times {
@@ -93,7 +93,7 @@ impl Times {
     }
 
     pub(crate) fn record(&mut self, time: Duration) {
-        // It grows with what it is given, so this cannot fail.
+        // The histogram resizes itself, so this cannot fail.
         let _ = self.0.record(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
     }
 
@@ -116,16 +116,16 @@ impl Times {
     }
 }
 
-/// How many a second.
+/// A count per second.
 pub(super) fn rate(count: u64, elapsed: Duration) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "nobody counts that far here")]
+    #[expect(clippy::cast_precision_loss, reason = "the counts are small")]
     let count = count as f64;
     count / elapsed.as_secs_f64()
 }
 
-/// This part of the whole, in percent.
+/// A percentage.
 pub(super) fn percent(part: u64, whole: u64) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "nobody counts that far here")]
+    #[expect(clippy::cast_precision_loss, reason = "the counts are small")]
     let (part, whole) = (part as f64, whole.max(1) as f64);
     100.0 * part / whole
 }

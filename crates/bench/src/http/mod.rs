@@ -1,6 +1,6 @@
-//! Load over HTTP: a running server, or one of its own, against the limits that orders are promised.
+//! Load over HTTP on a running or a new server, compared with the limits for orders.
 //!
-//! Users work in a closed loop: each one's next start follows the end of the last one.
+//! A closed loop: each user starts the next saga or order when the last one has ended.
 
 pub(super) mod client;
 pub(super) mod figures;
@@ -20,19 +20,19 @@ use figures::{Figure, Table};
 use program::Program;
 use services::Services;
 
-/// How the load over HTTP is made.
+/// Options of the load over HTTP.
 #[derive(clap::Args)]
 pub(crate) struct OverHttp {
-    /// Drive a server over HTTP: the one at this address, or without one a server of its own on `--store`.
+    /// Drive a server over HTTP: the one at this address, or by default a new one on `--store`.
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = OWN)]
     http: Option<String>,
-    /// The API key to use, where the server needs one: an admin's.
+    /// An admin's API key, if the server needs one.
     #[arg(long, env = "BACKSTITCH_API_KEY", hide_env_values = true)]
     key: Option<String>,
-    /// Users at once, for orders.
+    /// Concurrent users of orders.
     #[arg(long, default_value_t = 100)]
     users: usize,
-    /// Open streams that nobody writes to, besides the load.
+    /// Idle open streams besides the load.
     #[arg(long, default_value_t = 0)]
     idle_streams: usize,
 }
@@ -40,13 +40,13 @@ pub(crate) struct OverHttp {
 const OWN: &str = "own";
 
 impl OverHttp {
-    /// Whether this is what was asked for.
+    /// Whether load over HTTP was requested.
     pub(super) fn is_asked(&self) -> bool {
         self.http.is_some()
     }
 }
 
-/// Drives the server and prints what it found.
+/// Drives the server and prints the measurements.
 pub(super) async fn run(args: &super::Args) -> Result<(), Failure> {
     let http = &args.http;
     let time = Duration::from_secs(args.seconds);

@@ -1,4 +1,4 @@
-//! Orders, against what seed 001 promises of them.
+//! Orders, compared with the limits of seed 001.
 
 use std::time::{Duration, Instant};
 
@@ -14,9 +14,9 @@ use super::services::{REFUSED, STUCK, Services};
 use super::streams::Stream;
 
 const SERVICES: &str = "/v1/admin/config/services";
-/// Orders that are made to fail.
+/// Orders that fail.
 const FAILING: usize = 100;
-/// Orders that cannot even be rolled back.
+/// Orders with a rollback that fails.
 const UNDOABLE: usize = 3;
 
 pub(super) fn order(customer: &str) -> Value {
@@ -25,7 +25,7 @@ pub(super) fn order(customer: &str) -> Value {
     })
 }
 
-/// Lets orders call these services; answers what was active before.
+/// Configures these services for orders; returns the previous settings.
 pub(crate) async fn configure(client: &Client, services: &Services) -> Result<Value, Failure> {
     let before = client.call(Method::GET, SERVICES, None).await?.good()?.json()?;
     let order = ["payment", "inventory", "logistics"];
@@ -33,7 +33,7 @@ pub(crate) async fn configure(client: &Client, services: &Services) -> Result<Va
     Ok(before["active"].clone())
 }
 
-/// Puts back what was active before, if anything was.
+/// Restores the previous settings, if there were any.
 pub(super) async fn restore(client: &Client, before: Value) -> Result<(), Failure> {
     if before.is_null() { Ok(()) } else { apply(client, &before).await }
 }
@@ -44,7 +44,7 @@ async fn apply(client: &Client, change: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What one user has seen.
+/// The observations of one user.
 struct Seen {
     acknowledged: Times,
     told: Times,
@@ -155,7 +155,7 @@ async fn ended(client: &Client, customer: &str, count: usize) -> Result<Vec<Valu
     Ok(orders)
 }
 
-/// The order at its end, however long that takes.
+/// Waits for the end of an order.
 pub(super) async fn at_its_end(client: &Client, tx_id: &str) -> Result<Value, Failure> {
     loop {
         let path = format!("/v1/orders/{tx_id}?wait=60");
@@ -178,7 +178,7 @@ async fn log(client: &Client, tx_id: &str) -> Result<Vec<String>, Failure> {
     Ok(log["items"].as_array().into_iter().flatten().map(entry).collect())
 }
 
-/// Orders that fail, and those that cannot be rolled back.
+/// Failing orders, and orders with a failing rollback.
 pub(super) async fn rolled_back(client: &Client) -> Result<Vec<Figure>, Failure> {
     let refused = ended(client, REFUSED, FAILING).await?;
     let compensated = refused.iter().filter(|order| order["status"] == "compensated").count();
@@ -209,7 +209,7 @@ pub(super) async fn rolled_back(client: &Client) -> Result<Vec<Figure>, Failure>
         ),
         Figure::limited(
             "SC-006",
-            "the administrator is told of a failed rollback",
+            "an alert reports a failed rollback",
             "within 1 min",
             format!("{:.2} s at most, of {UNDOABLE}", latest.as_secs_f64()),
             latest <= Duration::from_secs(60),
@@ -217,7 +217,7 @@ pub(super) async fn rolled_back(client: &Client) -> Result<Vec<Figure>, Failure>
     ])
 }
 
-/// How long after a rollback failed somebody was told.
+/// The time from a failed rollback to its alert.
 async fn told_after(client: &Client, tx_id: &str) -> Result<Duration, Failure> {
     let began = Instant::now();
     loop {
@@ -230,7 +230,7 @@ async fn told_after(client: &Client, tx_id: &str) -> Result<Duration, Failure> {
             return Ok(Duration::from_micros(u64::try_from(told - at).unwrap_or(0)));
         }
         if began.elapsed() > Duration::from_secs(120) {
-            return Err("nobody was told of a failed rollback".into());
+            return Err("no alert about a failed rollback".into());
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -240,7 +240,7 @@ fn time(value: &Value) -> Option<i64> {
     value.as_str()?.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_microsecond)
 }
 
-/// A change of the services' order while orders run.
+/// Changes the order of the services while orders run.
 pub(super) async fn changed_without_restart(client: &Client, services: &Services) -> Result<Figure, Failure> {
     let load = tokio::spawn(user(client.clone(), Instant::now() + Duration::from_secs(2)));
     let order = ["inventory", "payment", "logistics"];

@@ -1,4 +1,4 @@
-//! A server of the benchmark's own, in a process of its own.
+//! A server in a process of its own.
 
 use std::net::SocketAddr;
 use std::process::Stdio;
@@ -10,10 +10,10 @@ use tokio::process::{Child, ChildStdout, Command};
 use super::super::target::Target;
 use super::Failure;
 
-/// How long a server may take to begin or to end.
+/// Time limit for a server's start and end.
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// A running server, and the store it is on.
+/// A running server and its store.
 pub(super) struct Program {
     target: Target,
     node: Node,
@@ -23,7 +23,7 @@ pub(super) struct Program {
 pub(crate) struct Node {
     child: Child,
     address: SocketAddr,
-    /// Kept open: the server goes on talking.
+    /// Kept open, because the server continues to print.
     _talking: Lines<BufReader<ChildStdout>>,
 }
 
@@ -42,12 +42,12 @@ impl Program {
         peak_mb(self.node.child.id()?)
     }
 
-    /// Ends the process as a power cut would.
+    /// Kills the process.
     pub(super) async fn kill(&mut self) -> Result<(), Failure> {
         Ok(self.node.child.kill().await?)
     }
 
-    /// A new process on the same store.
+    /// Starts a new process on the same store.
     pub(super) async fn start_again(&mut self) -> Result<(), Failure> {
         self.node = Node::start(&db(&self.target)?).await?;
         Ok(())
@@ -72,7 +72,7 @@ impl Node {
     pub(crate) async fn start_with(db: &str, settings: &[(&str, &str)]) -> Result<Self, Failure> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(["serve", "--db", db, "--listen", "127.0.0.1:0"])
-            // Retries of rollbacks that come to nothing are waited for, so they come quickly.
+            // Retries of failing rollbacks are awaited, so they are fast.
             .env("BACKSTITCH_ORDERS_ROLLBACK_DELAY", "100ms")
             .env("BACKSTITCH_LOG_LEVEL", "off")
             .envs(settings.iter().copied())
@@ -92,7 +92,7 @@ impl Node {
         self.address
     }
 
-    /// Asks the process to end in order, and waits until it has.
+    /// Terminates the process and waits for its end.
     pub(crate) async fn end(mut self) -> Result<(), Failure> {
         if let Some(id) = self.child.id() {
             Command::new("kill").args(["-TERM", &id.to_string()]).status().await?;
@@ -102,7 +102,7 @@ impl Node {
     }
 }
 
-/// The most memory that a process has had.
+/// The peak memory of a process.
 fn peak_mb(process: u32) -> Option<f64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;

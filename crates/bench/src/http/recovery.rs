@@ -1,4 +1,4 @@
-//! How long it takes after a crash until everything that was under way has ended.
+//! The time after a crash until all active orders have ended.
 
 use std::time::{Duration, Instant};
 
@@ -36,11 +36,5 @@ pub(super) async fn measure(
     server.end().await?;
     let holds = succeeded == orders && elapsed <= Duration::from_secs(30);
     let measured = format!("{succeeded} of {orders} complete {:.1} s after kill -9", elapsed.as_secs_f64());
-    Ok(Figure::limited(
-        "SC-005",
-        "what was under way goes on after a restart",
-        "within 30 s",
-        measured,
-        holds,
-    ))
+    Ok(Figure::limited("SC-005", "active orders continue after a restart", "within 30 s", measured, holds))
 }

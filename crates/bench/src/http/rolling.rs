@@ -1,4 +1,4 @@
-//! Two nodes, restarted one after the other under load.
+//! Two nodes, restarted in turn under load.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use super::orders;
 use super::program::Node;
 use super::services::Services;
 
-/// Where the nodes are just now; one that is down has no place.
+/// The nodes' addresses; none for a stopped node.
 type Places = Arc<RwLock<[Option<std::net::SocketAddr>; 2]>>;
 
 pub(super) async fn measure(
@@ -37,7 +37,7 @@ pub(super) async fn measure(
         (0..users).map(|number| tokio::spawn(user(places.clone(), number, until))).collect();
     for (number, place) in nodes.iter_mut().enumerate() {
         tokio::time::sleep(time / 4).await;
-        // As a load balancer does: nobody is sent to a node that is about to go.
+        // Like a load balancer: a stopping node gets no new requests.
         put(&places, number, None);
         if let Some(node) = place.take() {
             node.end().await?;
@@ -71,7 +71,7 @@ fn put(places: &Places, number: usize, place: Option<std::net::SocketAddr>) {
     places.write().unwrap_or_else(PoisonError::into_inner)[number] = place;
 }
 
-/// Confirms orders on whichever node is up, and waits for their ends on any.
+/// Confirms orders on a running node, and follows them on any.
 async fn user(places: Places, number: usize, until: Instant) -> Result<(u64, u64), Failure> {
     let (mut asked, mut failed) = (0, 0);
     let mut connection: Option<(std::net::SocketAddr, Connection)> = None;
@@ -89,7 +89,8 @@ async fn user(places: Places, number: usize, until: Instant) -> Result<(u64, u64
             }
             Ok(tx_id) => {
                 if follow(open, &tx_id).await.is_err() {
-                    // A node that goes closes its connections after the answer at hand: the order is followed on another.
+                    // A stopping node closes its connections after the current response: the order is followed on the
+                    // other node.
                     connection = None;
                     failed += u64::from(!followed_elsewhere(&places, number, &tx_id).await);
                 }
@@ -99,7 +100,7 @@ async fn user(places: Places, number: usize, until: Instant) -> Result<(u64, u64
     Ok((asked, failed))
 }
 
-/// A node that is up, as a load balancer picks one.
+/// A running node, as a load balancer chooses one.
 fn place_for(places: &Places, number: usize) -> Option<std::net::SocketAddr> {
     let places = places.read().unwrap_or_else(PoisonError::into_inner);
     let up: Vec<_> = places.iter().flatten().collect();

@@ -1,4 +1,4 @@
-//! Three-step sagas over HTTP: started over HTTP, each step a call over HTTP.
+//! Three-step sagas over HTTP: started over HTTP, each step an HTTP call.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The services that sagas and orders call: they answer at once, so that what is measured is the server.
+//! Services that respond at once, so that the server is measured.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -16,14 +16,14 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::Failure;
 
-/// The customers whose orders go another way.
+/// Customers with failing orders.
 pub(crate) const REFUSED: &str = "refused-at-inventory";
 pub(crate) const STUCK: &str = "refund-fails";
 pub(super) const SLOW: &str = "slow-inventory";
 
 const SLOWNESS: Duration = Duration::from_secs(2);
 
-/// Services on a port of the loopback, until this is dropped.
+/// Services on a loopback port, until this is dropped.
 pub(crate) struct Services {
     address: SocketAddr,
     _listening: AbortOnDropHandle<()>,
@@ -45,7 +45,7 @@ impl Services {
         format!("http://{}{path}", self.address)
     }
 
-    /// Where orders find them.
+    /// Their addresses as settings of orders.
     pub(super) fn endpoints(&self) -> Value {
         let endpoint = |name: &str| json!({"url": self.url(&format!("/{name}/do")), "rollback_url": self.url(&format!("/{name}/undo"))});
         json!({
@@ -56,7 +56,7 @@ impl Services {
 
 async fn serve(stream: TcpStream) {
     let _ = stream.set_nodelay(true);
-    // A connection that breaks off is the caller's to notice.
+    // The caller notices a broken connection.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer)).await;
 }
 

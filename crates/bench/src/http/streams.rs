@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::Failure;
 use super::client::{Client, Connection};
 
-/// An event, as far as it is of interest.
+/// The used parts of an event.
 #[derive(Deserialize)]
 pub(super) struct Seen {
     pub(super) r#type: String,
@@ -21,7 +21,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// How long ago it was decided, or asked for if it was decided before.
+    /// Time since the decision, or since the request if that is later.
     pub(super) fn age(&self, asked: Timestamp) -> Duration {
         let now = SystemClock.now();
         let at = self.at.parse::<jiff::Timestamp>().map_or(now.as_micros(), jiff::Timestamp::as_microsecond);
@@ -33,7 +33,7 @@ impl Seen {
     }
 }
 
-/// A stream that is read event by event.
+/// A stream read event by event.
 pub(super) struct Stream {
     body: Incoming,
     unread: BytesMut,
@@ -73,7 +73,7 @@ impl Stream {
     }
 }
 
-/// Streams of everything that nobody reads: what is left to do for them is to keep them open.
+/// Idle streams of all events: they only need to stay open.
 pub(super) async fn open_idle(client: &Client, count: usize) -> Result<Vec<(Connection, Stream)>, Failure> {
     let mut open = Vec::with_capacity(count);
     for _ in 0..count {

@@ -1,5 +1,5 @@
-//! The floor: a bare loop that writes the rows of transitions with the same settings and in groups of the same size, and
-//! does nothing else.
+//! The floor: a bare loop that writes the rows of transitions with the same settings and group size, and does nothing
+//! else.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use tokio_postgres::{Client, NoTls};
 use super::super::Failure;
 use super::super::target::Target;
 
-/// Writing longer than this tells nothing new.
+/// A longer run adds no information.
 const LONG_ENOUGH: Duration = Duration::from_secs(3);
 
-/// How many transitions were written together: what is written together has one time.
+/// The number of transitions per group: rows of one group have the same time.
 pub(super) async fn group(target: &Target, transitions: u64) -> Result<f64, Failure> {
     let sql = "select count(distinct at) from saga_events where type = 'lifecycle.transitioned'";
     let transactions: i64 = match Place::of(target).await? {
@@ -25,7 +25,7 @@ pub(super) async fn group(target: &Target, transitions: u64) -> Result<f64, Fail
     Ok(average)
 }
 
-/// Transitions a second of the bare loop, on the rows that the run has left where they were.
+/// Transitions per second of the bare loop, on the rows of the run.
 pub(super) async fn measure(target: &Target, group: f64) -> Result<f64, Failure> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a group is small")]
     let group = (group.round() as usize).max(1);
@@ -57,7 +57,7 @@ fn on_file(connection: &Connection, group: usize) -> Result<f64, Failure> {
     connection.execute_batch(WRITER_SETTINGS)?;
     allow_guarded_writes(connection)?;
     let ids = begin_on_file(connection, group)?;
-    // All `or fail`, as the product's: otherwise SQLite would keep a statement journal.
+    // All `or fail`, like the product's: otherwise SQLite would keep a statement journal.
     let mut update = connection.prepare(
         "update or fail lifecycles set state = ?2, seq = ?3, entry = ?3, updated_at = ?4, entered_at = ?4, due_at = null, \
          stuck_at = null where id = ?1",
@@ -96,7 +96,7 @@ fn begin_on_file(connection: &Connection, group: usize) -> Result<Vec<Vec<u8>>, 
     (0..group).map(|nth| Ok(insert.query_row([nth.to_string()], |row| row.get(0))?)).collect()
 }
 
-/// What a transition's event says, and its message.
+/// The data of a transition's event, and its message.
 const DATA: &str = r#"{"from":"source_resolving"}"#;
 const PAYLOAD: &str = r#"{"type":"SiteProvisionStateChanged","machine":"site-provisioning","key":"site-255-99","site_id":"site-255-99","from_state":"source_resolving","to_state":"source_resolved","attempt":1,"correlation_id":null,"error_kind":null,"at":"2026-01-01T00:00:00.000000Z","seq":3}"#;
 

@@ -1,4 +1,5 @@
-//! Deliveries a second from ingest to a receiver's 2xx, how soon the first attempt comes, and what bad endpoints cost.
+//! Deliveries per second from ingest to the receiver's 2xx, the latency of the first attempt, and the cost of broken
+//! endpoints.
 
 mod receiver;
 mod stage;
@@ -15,20 +16,20 @@ use super::{Args, Failure};
 use receiver::Manner;
 use stage::Stage;
 
-/// Programs that tell of events at once.
+/// Concurrent senders of events.
 const TELLERS: usize = 256;
-/// The endpoints, where all are well; with trouble the last two are not.
+/// The endpoints; in the run with trouble the last two are broken.
 const ENDPOINTS: usize = 10;
 const WELL: usize = ENDPOINTS - 2;
 /// The share of the capacity at which latency is measured.
 const SHARE: f64 = 0.6;
-/// How often it is looked whether all are there.
+/// Poll interval for the end.
 const GLANCE: Duration = Duration::from_millis(2);
-/// Events of a paced run come at these intervals, all that are due at once.
+/// The interval of a paced run; all due events are sent at once.
 const BEAT: Duration = Duration::from_millis(2);
-/// So long a paced run goes on before it counts: connections are made, statements prepared.
+/// The warm-up of a paced run: connections are opened, statements prepared.
 const WARM_UP: Duration = Duration::from_secs(1);
-/// What never arrives ends the run.
+/// Ends a run with a missing delivery.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// One run.
@@ -41,11 +42,11 @@ struct Figures {
     paced_at_per_s: f64,
     p50_ms: f64,
     p99_ms: f64,
-    /// The rate of endpoints that are well while one hangs and one refuses, as a share of their rate otherwise.
+    /// The rate of working endpoints beside a hanging and a refusing one, relative to their rate without.
     kept_in_trouble: f64,
 }
 
-/// Measures and prints; the best of the rounds counts.
+/// Measures and prints; the best round counts.
 pub(super) async fn run(args: &Args, events: usize) -> Result<(), Failure> {
     let mut best: Option<Figures> = None;
     for _ in 0..args.rounds {
@@ -99,13 +100,13 @@ async fn round(args: &Args, events: usize) -> Result<Figures, Failure> {
 
 /// How long it took.
 struct Took {
-    /// Until all were delivered and decided about.
+    /// Until all deliveries are completed.
     all: Duration,
-    /// Until those had arrived that go to endpoints that are well in trouble too.
+    /// Until all events of the endpoints that always work have arrived.
     well: Duration,
 }
 
-/// Tells of events as fast as they are taken.
+/// Sends events as fast as they are accepted.
 async fn at_full_speed(
     args: &Args,
     endpoints: &[Manner],
@@ -136,14 +137,14 @@ async fn at_full_speed(
     telling.await??;
     let last = (0..events).filter(goes_well).filter_map(|number| stage.arrivals.of_event(number)).max();
     let well = last.map_or(all, |last| last.duration_since(began));
-    let stage = Arc::into_inner(stage).ok_or("somebody still tells of events")?;
+    let stage = Arc::into_inner(stage).ok_or("a sender is still running")?;
     stage.clear().await?;
     let bytes = target.bytes().await?;
     target.remove().await?;
     Ok((Took { all, well }, bytes))
 }
 
-/// Tells of events at a steady rate, and how long after each its first attempt came, in microseconds.
+/// Sends events at a steady rate; returns the time from each to its first attempt, in microseconds.
 async fn paced(args: &Args, per_second: f64) -> Result<Histogram<u64>, Failure> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of events")]
     let due = |elapsed: Duration| (per_second * elapsed.as_secs_f64()) as usize;
@@ -172,7 +173,7 @@ async fn paced(args: &Args, per_second: f64) -> Result<Histogram<u64>, Failure> 
         let micros = arrived.duration_since(told).as_micros();
         latencies.record(u64::try_from(micros).unwrap_or(u64::MAX))?;
     }
-    let stage = Arc::into_inner(stage).ok_or("somebody still tells of events")?;
+    let stage = Arc::into_inner(stage).ok_or("a sender is still running")?;
     stage.clear().await?;
     target.remove().await?;
     Ok(latencies)

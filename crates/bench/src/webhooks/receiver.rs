@@ -1,4 +1,4 @@
-//! Endpoints on the loopback, and when each event arrived at them.
+//! Loopback endpoints that record the arrival of each event.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::Failure;
 
-/// What an endpoint does with webhooks.
+/// The behaviour of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
     Takes,
@@ -36,16 +36,16 @@ impl Manner {
     }
 }
 
-/// What a webhook of the benchmark says, as far as it matters.
+/// The used parts of a webhook.
 #[derive(Deserialize)]
 struct Numbered {
     number: usize,
 }
 
-/// When which event was first here.
+/// The first arrival of each event.
 pub(super) struct Arrivals {
     began: Instant,
-    /// Nanoseconds after the beginning; none yet at 0.
+    /// Nanoseconds since the start; 0 before the arrival.
     at: Vec<AtomicU64>,
     count: AtomicUsize,
 }
@@ -65,12 +65,12 @@ impl Arrivals {
         }
     }
 
-    /// How many have arrived.
+    /// The number of arrived events.
     pub(super) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// When an event was first here.
+    /// The first arrival of an event.
     pub(super) fn of_event(&self, number: usize) -> Option<Instant> {
         let at = self.at.get(number)?.load(Ordering::Relaxed);
         (at > 0).then(|| self.began + Duration::from_nanos(at))
@@ -92,7 +92,7 @@ impl Receiver {
                 let _ = stream.set_nodelay(true);
                 let arrivals = arrivals.clone();
                 let answered = service_fn(move |request| answer(request, arrivals.clone()));
-                // A connection that breaks off is the sender's to notice.
+                // The sender notices a broken connection.
                 tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), answered));
             }
         });

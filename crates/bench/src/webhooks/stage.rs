@@ -21,12 +21,12 @@ use super::super::target::Target;
 use super::Failure;
 use super::receiver::{Arrivals, Manner, Receiver};
 
-/// Requests at once to one endpoint.
+/// Concurrent requests per endpoint.
 const PER_ENDPOINT: u32 = 64;
-/// How long an endpoint that never answers holds a request.
+/// The timeout of a hanging endpoint.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Everything that is measured, until it is dropped.
+/// The measured system; dropping it ends it.
 pub(super) struct Stage {
     webhooks: Webhooks,
     engine: Engine,
@@ -47,7 +47,7 @@ impl Observer for Completed {
 }
 
 impl Stage {
-    /// One endpoint for each of these, and as many events as may come.
+    /// Starts one endpoint for each of these behaviours, for at most this many events.
     pub(super) async fn set(target: &Target, endpoints: &[Manner], events: usize) -> Result<Self, Failure> {
         let address = target.address().ok_or("webhooks need a database: use sqlite or postgres://…")?;
         let engine =
@@ -92,7 +92,7 @@ impl Stage {
         })
     }
 
-    /// Takes in one event; it is on disk when this returns.
+    /// Takes in one event; durable when this returns.
     pub(super) async fn ingest(&self, number: usize) -> Result<(), Failure> {
         let body = serde_json::json!({
             "number": number, "order_id": format!("order-{number}"), "customer_id": "c-4711", "amount": "19.90",
@@ -104,12 +104,12 @@ impl Stage {
         Ok(())
     }
 
-    /// How many deliveries are at their good end.
+    /// The number of completed deliveries.
     pub(super) fn completed(&self) -> usize {
         self.completed.0.load(Ordering::Relaxed)
     }
 
-    /// Stops everything, and gives the store free.
+    /// Stops everything and releases the store.
     pub(super) async fn clear(self) -> Result<(), Failure> {
         let Self { webhooks, engine, .. } = self;
         drop(webhooks);

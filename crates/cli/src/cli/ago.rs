@@ -1,4 +1,4 @@
-//! Times as people say them: how long ago, or how long until then.
+//! Relative times.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use backstitch::Timestamp;
 
 use backstitch_api::time::Time;
 
-/// How far a time is from now; as it came if it is no time.
+/// The distance of a time from now; the text itself if it is no time.
 pub(crate) fn ago(written: &str, now: Timestamp) -> String {
     let Ok(Time(at)) = written.parse() else { return super::text::shown(written) };
     let micros = now.as_micros().saturating_sub(at.as_micros());
@@ -18,7 +18,7 @@ pub(crate) fn ago(written: &str, now: Timestamp) -> String {
     }
 }
 
-/// A time in its largest unit.
+/// A duration in its largest unit.
 pub(crate) fn rough(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_told_by_their_distance() {
+    fn times_are_relative() {
         let Time(now) = "2030-01-31T12:00:00Z".parse().unwrap();
         for (written, told) in [
             ("2030-01-31T12:00:00.4Z", "now"),

@@ -1,4 +1,4 @@
-//! The one client of the command line: it asks a server, and makes sense of whatever answers.
+//! The HTTP client of the command line.
 
 use std::error::Error as _;
 use std::fmt;
@@ -20,25 +20,25 @@ use serde_json::Value;
 use super::problem::Refusal;
 use super::text::shown;
 
-/// Where a server is by default.
+/// The default server.
 pub(crate) const USUAL_SERVER: &str = "http://127.0.0.1:7420";
-/// How long a connection may take to be made.
+/// Time limit for connecting.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(10);
-/// How long an answer may take: longer than anything that the server is asked to wait for.
+/// Time limit for a response: longer than any wait that is requested from the server.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(90);
-/// The largest answer that is read: a page of the largest payloads fits.
+/// The largest response: a page of the largest payloads fits.
 const LARGEST_ANSWER: usize = 256 * 1024 * 1024;
-/// The most that is repeated of an answer that makes no sense.
+/// The longest quotation of an unexpected response.
 const QUOTED: usize = 200;
-/// What stands for itself in a path.
+/// Characters that are not encoded in a path.
 const IN_A_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A part of a path, whatever it is made of.
+/// Encodes a part of a path.
 pub(crate) fn segment(text: &str) -> String {
     utf8_percent_encode(text, IN_A_PATH).to_string()
 }
 
-/// Where a server is: `http://HOST:PORT`, with a path before the API's own where a proxy wants one.
+/// The address of a server: `http://HOST:PORT`, with an optional path prefix of a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Server(String);
 
@@ -71,7 +71,7 @@ impl FromStr for Server {
     }
 }
 
-/// What is asked of a server.
+/// A request.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
     method: Method,
@@ -105,7 +105,7 @@ impl Ask {
         Self::new(Method::DELETE, path)
     }
 
-    /// With parameters after the `?`.
+    /// Adds query parameters.
     pub(crate) fn query<K: AsRef<str>, V: AsRef<str>>(mut self, query: &[(K, V)]) -> Self {
         if !query.is_empty() {
             let written = form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
@@ -129,16 +129,16 @@ impl Ask {
     }
 }
 
-/// A good answer.
+/// A successful response.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    /// As it came.
+pub(crate) struct ApiResponse {
+    /// The body.
     pub(crate) text: String,
-    /// The same, read; `null` where nothing came.
+    /// The parsed body; `null` if it is empty.
     pub(crate) value: Value,
 }
 
-/// Why there is no good answer.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error(
@@ -167,7 +167,7 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// Whether a server that is being started again, or its proxy, answers so: asking again may help.
+    /// Whether a retry may help: a restarting server or its proxy responds like this.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Lost { .. } | Self::Late { .. } | Self::Gateway { .. } => true,
@@ -176,7 +176,7 @@ impl Error {
         }
     }
 
-    /// Whether it may have been done all the same.
+    /// Whether the request may have been carried out.
     pub(crate) fn is_in_doubt(&self) -> bool {
         match self {
             Self::Lost { .. } | Self::Late { .. } | Self::Gateway { .. } => true,
@@ -187,7 +187,7 @@ impl Error {
         }
     }
 
-    /// Why, in a few words.
+    /// The reason in a few words.
     pub(crate) fn why(&self) -> String {
         match self {
             Self::Unreachable { why, .. } | Self::Lost { why, .. } => why.clone(),
@@ -198,7 +198,7 @@ impl Error {
         }
     }
 
-    /// What a problem says, if it is one.
+    /// The server's problem, if there is one.
     pub(crate) fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Refused(refusal) => Some(refusal),
@@ -207,7 +207,7 @@ impl Error {
     }
 }
 
-/// Asks one server, under one key.
+/// Sends requests to one server with one key.
 pub(crate) struct Client {
     http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     pub(crate) server: Server,
@@ -225,9 +225,9 @@ impl Client {
             let ring = rustls::crypto::ring::default_provider();
             builder.with_provider_and_native_roots(ring).map_err(Error::Certificates)?
         } else {
-            // Nobody is trusted where nobody has to be: a machine without certificates does without.
+            // Without certificates on the machine, no server is trusted, and plain HTTP still works.
             builder.with_tls_config(
-                trusting_nobody().map_err(|why| Error::Certificates(std::io::Error::other(why)))?,
+                without_certificates().map_err(|why| Error::Certificates(std::io::Error::other(why)))?,
             )
         };
         let https = builder.https_or_http().enable_http1().wrap_connector(connector);
@@ -245,8 +245,8 @@ impl Client {
         self.key.is_some()
     }
 
-    /// A good answer, as a whole.
-    pub(crate) async fn ask(&self, ask: Ask) -> Result<Answer, Error> {
+    /// Sends a request and reads the response.
+    pub(crate) async fn ask(&self, ask: Ask) -> Result<ApiResponse, Error> {
         let answered = tokio::time::timeout(ANSWERED_WITHIN, async {
             let response = self.open(ask).await?;
             self.whole(response).await
@@ -254,7 +254,7 @@ impl Client {
         answered.await.unwrap_or_else(|_| Err(Error::Late { server: self.server.clone() }))
     }
 
-    /// The head of a good answer; the body is still to come.
+    /// Sends a request and returns the response's head; the body is read later.
     pub(crate) async fn open(&self, ask: Ask) -> Result<Response<Incoming>, Error> {
         let mut request = hyper::Request::builder()
             .method(ask.method)
@@ -299,14 +299,14 @@ impl Client {
         Error::Lost { server, why: told }
     }
 
-    async fn whole(&self, response: Response<Incoming>) -> Result<Answer, Error> {
+    async fn whole(&self, response: Response<Incoming>) -> Result<ApiResponse, Error> {
         let status = response.status();
         let text = self.text(response).await?;
         if text.trim().is_empty() {
-            return Ok(Answer { text, value: Value::Null });
+            return Ok(ApiResponse { text, value: Value::Null });
         }
         match serde_json::from_str(&text) {
-            Ok(value) => Ok(Answer { text, value }),
+            Ok(value) => Ok(ApiResponse { text, value }),
             Err(_) => Err(self.stranger(&format!("it answered {status} with {}", quoted(&text)))),
         }
     }
@@ -332,12 +332,12 @@ impl Client {
             return Error::Refused(Box::new(refusal));
         }
         let said = format!("it answered {status} with {}", quoted(&text));
-        // So says a proxy whose server is being started again.
+        // A proxy responds like this while its server restarts.
         let is_gateway = matches!(status.as_u16(), 502..=504);
         if is_gateway { Error::Gateway { server: self.server.clone(), said } } else { self.stranger(&said) }
     }
 
-    /// An answer that no server of ours would give.
+    /// An error for a response that no Backstitch server sends.
     pub(crate) fn stranger(&self, said: &str) -> Error {
         Error::Stranger { server: self.server.clone(), said: said.to_owned() }
     }
@@ -352,7 +352,7 @@ fn quoted(text: &str) -> String {
     format!("`{}{rest}`", shown(&start))
 }
 
-fn trusting_nobody() -> Result<rustls::ClientConfig, rustls::Error> {
+fn without_certificates() -> Result<rustls::ClientConfig, rustls::Error> {
     let ring = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let versions = rustls::ClientConfig::builder_with_provider(ring).with_safe_default_protocol_versions()?;
     Ok(versions.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth())
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_servers_address_is_refused_with_an_example() {
+    fn invalid_server_address_is_refused_with_an_example() {
         for written in ["", "http://", "ftp://host", "http://host/?a=b", "a b"] {
             let why = written.parse::<Server>().unwrap_err();
             assert!(why.contains("http://127.0.0.1:7420"), "{written}: {why}");

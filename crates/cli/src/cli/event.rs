@@ -1,4 +1,4 @@
-//! What happened to a saga, in words, and where that leaves its steps.
+//! Events of sagas as text, and the resulting status of the steps.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::table::Column;
 use super::text::shown;
 
-/// A saga's log.
+/// The columns of a saga's log.
 pub(crate) const LOG: [Column; 5] = [
     Column::id("SEQ", "seq"),
     Column::time("WHEN", "at"),
@@ -15,7 +15,7 @@ pub(crate) const LOG: [Column; 5] = [
     Column::made("WHAT", what_of),
 ];
 
-/// An event, as far as it is shown.
+/// The displayed parts of an event.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Event {
@@ -48,14 +48,14 @@ fn what_of(event: &Value) -> String {
 }
 
 impl Event {
-    /// The whole event on a line.
+    /// The event on one line.
     pub(crate) fn line(&self) -> String {
         let parts = [Some(self.r#type.clone()), self.step.clone(), Some(self.what())];
         let parts = parts.into_iter().flatten().filter(|part| !part.is_empty());
         shown(&parts.collect::<Vec<_>>().join("  "))
     }
 
-    /// What else there is to say than its type and its step.
+    /// Details besides type and step.
     fn what(&self) -> String {
         let error = self.error.as_ref().map(|error| error.message.as_str()).unwrap_or_default();
         let attempt = self.attempt.unwrap_or(1);
@@ -75,7 +75,7 @@ impl Event {
                 format!("attempt {attempt}{of} {undo}failed: {error}; it is tried again")
             }
             "step.succeeded" if self.unparsed => "the response was not JSON".to_owned(),
-            "step.failed" if self.in_doubt == Some(true) => format!("{error} (nobody knows what was done)"),
+            "step.failed" if self.in_doubt == Some(true) => format!("{error} (unknown outcome)"),
             "saga.compensating" => match &self.failed_step {
                 Some(step) => format!("{step} failed: {error}"),
                 None => error.to_owned(),
@@ -93,27 +93,27 @@ impl Event {
     }
 }
 
-/// A saga's steps, as far as its events tell.
+/// The status of a saga's steps, from its events.
 #[derive(Debug, Default)]
 pub(crate) struct Course {
     pub(crate) steps: Vec<StepCourse>,
-    /// Where the saga stands, in a word of the API.
+    /// The saga's status in the API.
     pub(crate) status: &'static str,
-    /// Why it is rolled back, or could not be.
+    /// Why it is rolled back, or its rollback failed.
     pub(crate) why: Option<String>,
 }
 
-/// Where a step stands.
+/// A step's status.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct StepCourse {
     pub(crate) id: String,
-    /// In a word of the API.
+    /// Its status in the API.
     pub(crate) status: &'static str,
     pub(crate) what: String,
 }
 
 impl Course {
-    /// Before anything has happened.
+    /// The state before the first event.
     pub(crate) fn of(saga: &Value) -> Self {
         let steps = saga["steps"].as_array().map(Vec::as_slice).unwrap_or_default();
         let ids = steps.iter().filter_map(|step| step["id"].as_str());
@@ -121,7 +121,7 @@ impl Course {
         Self { steps: ids.map(step).collect(), status: "pending", why: None }
     }
 
-    /// Takes in what happened. Gives the place of the step that it happened to.
+    /// Applies an event. Returns the position of its step.
     pub(crate) fn take(&mut self, event: &Event) -> Option<usize> {
         let what = shown(&event.what());
         if let Some(status) = status_after(&event.r#type) {
@@ -155,7 +155,7 @@ impl Course {
         Some(place)
     }
 
-    /// How many steps are done and not undone.
+    /// The number of steps that are done and not undone.
     pub(crate) fn done(&self) -> usize {
         self.steps.iter().filter(|step| step.status == "succeeded").count()
     }
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_told_on_one_line_of_plain_text() {
+    fn event_fits_on_one_line_of_plain_text() {
         let retry = json!({"type": "step.retry", "step": "pay", "attempt": 1, "max_attempts": 3, "phase": "undo",
             "error": {"message": "\u{1b}[31mgone\n"}});
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Following a saga to its end, over whatever happens to the connection.
+//! Follows a saga to its end, reconnecting as needed.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::client::{Ask, Error, segment};
 use super::event::{Course, Event};
-use super::listing::Page;
+use super::listing::ListPage;
 use super::near::unknown_saga;
 use super::progress::Progress;
 use super::session::{Session, Waits};
@@ -21,21 +21,21 @@ use super::text::shown;
 use crate::commands::{Failure, Signals};
 use backstitch_api::sse::{SseDecoder, SseEvent};
 
-/// A stream that says nothing for this long is dead: the server sends something every fifteen seconds.
+/// A silent stream is dead after this time: the server sends something every fifteen seconds.
 const SILENCE: Duration = Duration::from_secs(50);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// How much of a log is read at once.
+/// Events per page of a log.
 const PAGE: u32 = 1000;
 
-/// How a saga is followed.
+/// Options for following.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Patience {
-    /// How long to try to reach the server again when it goes away.
+    /// How long to try to reconnect after the connection is lost.
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = backstitch::kernel::parse_duration)]
     pub(crate) patience: Duration,
 }
 
-/// Shows what happens to a saga after this event, to its end. Fails if it did not succeed.
+/// Shows a saga's events after this one, to its end. Fails if the saga did not succeed.
 pub(crate) async fn follow(
     session: &Session,
     id: &str,
@@ -60,20 +60,20 @@ pub(crate) async fn follow(
     match ended {
         Some(ended) => follower.tell(&ended?),
         None => Err(format!(
-            "no longer following: saga {id} goes on without this command; follow it again with `{}`",
+            "no longer following: saga {id} continues without this command; follow it again with `{}`",
             follower.again()
         )
         .into()),
     }
 }
 
-/// Where the steps stood after this event: whoever goes on from there has seen it.
+/// The state of the steps after this event.
 async fn course_up_to(session: &Session, path: &str, saga: &Value, after: u64) -> Result<Course, Error> {
     let mut course = Course::of(saga);
     let log = format!("{path}/log");
     let (mut seen, mut cursor) = (0, None);
     while seen < after {
-        let page = Page::get(session, &log, &[], Some(PAGE), cursor).await?;
+        let page = ListPage::get(session, &log, &[], Some(PAGE), cursor).await?;
         for item in page.items() {
             let event = Event::deserialize(&item)
                 .map_err(|why| session.client.stranger(&format!("its log cannot be read: {why}")))?;
@@ -94,26 +94,26 @@ struct Follower<'a> {
     session: &'a Session,
     id: &'a str,
     path: String,
-    /// The number of the last event that was shown.
+    /// The number of the last shown event.
     last: u64,
     patience: Duration,
     progress: Progress,
 }
 
-/// A stream that is being read.
+/// An open stream.
 struct Stream {
     body: Incoming,
     decoder: SseDecoder,
 }
 
 impl Follower<'_> {
-    /// Shows events until the saga has ended, and gives it as it stands then.
+    /// Shows events until the saga has ended, and returns it.
     async fn watch(&mut self) -> Result<Value, Failure> {
         let mut outage: Option<Outage> = None;
         loop {
             let error = match self.once(&mut outage).await {
                 Ok(Some(saga)) => return Ok(saga),
-                // The server ended the stream, and the saga goes on: it is shutting down.
+                // The server ended the stream although the saga is active: it is shutting down.
                 Ok(None) => Lost::Connection("the server ended the stream".to_owned()),
                 Err(lost) => lost,
             };
@@ -141,7 +141,7 @@ impl Follower<'_> {
         }
     }
 
-    /// Shows events for as long as one connection lasts. The saga, if it has ended by then.
+    /// Shows events until the connection ends. Returns the saga if it has ended.
     async fn once(&mut self, outage: &mut Option<Outage>) -> Result<Option<Value>, Lost> {
         if let Some(mut stream) = self.open().await? {
             while let Some(sent) = self.next(&mut stream, outage).await? {
@@ -153,7 +153,7 @@ impl Follower<'_> {
         Ok(has_ended.then_some(saga))
     }
 
-    /// The events after the last one; none where the saga is at its end and nothing was missed.
+    /// Opens a stream after the last event; none if the saga has ended and nothing was missed.
     async fn open(&self) -> Result<Option<Stream>, Lost> {
         let mut ask = Ask::get(format!("{}/events", self.path));
         if self.last > 0 {
@@ -188,7 +188,7 @@ impl Follower<'_> {
             Lost::Error(self.session.client.stranger(&format!("its event cannot be read: {why}")))
         })?;
         let number = sent.id.unwrap_or(event.seq);
-        // Whatever a proxy does, nothing is shown twice.
+        // Even if a proxy repeats data, no event is shown twice.
         if number > self.last {
             self.last = number;
             self.progress.event(&event, &sent.data).map_err(Lost::Failure)?;
@@ -208,7 +208,7 @@ impl Follower<'_> {
 
     fn gave_up(&self, why: &str) -> String {
         format!(
-            "the server at {} has not come back within {} ({why})\n  saga {} is on disk and goes on once a server runs; \
+            "the server at {} did not respond within {} ({why})\n  saga {} is durable and continues once a server runs; \
              event {} was the last one seen\n  follow it again with `{}`",
             self.session.client.server,
             humantime::format_duration(self.patience),
@@ -218,7 +218,7 @@ impl Follower<'_> {
         )
     }
 
-    /// How it ended: the last line, and the exit code.
+    /// Prints the final status and returns the exit code.
     fn tell(&self, saga: &Value) -> Result<(), Failure> {
         let status = saga["status"].as_str().unwrap_or_default();
         let line = format!("{}: saga {}", worded(status), self.id);
@@ -236,13 +236,13 @@ impl Follower<'_> {
     }
 }
 
-/// A time without the server.
+/// A time without a connection.
 struct Outage {
     began: Instant,
     waits: Waits,
 }
 
-/// Why a connection did not last to the end.
+/// Why a connection ended early.
 enum Lost {
     Connection(String),
     Error(Error),

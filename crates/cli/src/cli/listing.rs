@@ -1,4 +1,4 @@
-//! Lists: a page, or all of them one after the other.
+//! Lists: one page, or all pages.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,33 +10,33 @@ use super::session::Session;
 use super::table::{Column, plain, table};
 use crate::commands::Failure;
 
-/// Which part of a list.
+/// The part of a list.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Paging {
-    /// At most this many on a page.
+    /// ListPage size.
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u32>,
-    /// The page after this one: the cursor that the page before ended with.
+    /// The next page: the cursor at the end of the previous page.
     #[arg(long, value_name = "CURSOR")]
     pub(crate) cursor: Option<String>,
-    /// All pages, one after the other.
+    /// All pages.
     #[arg(long, conflicts_with = "cursor")]
     pub(crate) all: bool,
 }
 
-/// What is listed, and how.
+/// A list and its display.
 pub(crate) struct Listing<'a> {
     pub(crate) path: &'a str,
     pub(crate) query: Vec<(&'a str, String)>,
     pub(crate) columns: &'a [Column],
-    /// What is said where there is nothing.
+    /// The message for an empty list.
     pub(crate) nothing: &'a str,
 }
 
-/// A page as it came.
-pub(crate) struct Page {
+/// A page.
+pub(crate) struct ListPage {
     pub(crate) text: String,
-    /// The items, each as it came.
+    /// The items, unchanged.
     pub(crate) raw: Vec<Box<RawValue>>,
     pub(crate) next: Option<String>,
 }
@@ -47,7 +47,7 @@ struct Written {
     next_cursor: Value,
 }
 
-impl Page {
+impl ListPage {
     pub(crate) async fn get(
         session: &Session,
         path: &str,
@@ -66,18 +66,18 @@ impl Page {
     }
 
     pub(crate) fn items(&self) -> Vec<Value> {
-        // Each was read as JSON already.
+        // Each was parsed as JSON before.
         self.raw.iter().map(|raw| serde_json::from_str(raw.get()).unwrap_or_default()).collect()
     }
 }
 
-/// Shows a list: tables for people, pages as they came for programs, one on each line.
+/// Shows a list: as tables, or with `--json` one page per line.
 pub(crate) async fn list(session: &Session, listing: Listing<'_>, paging: Paging) -> Result<(), Failure> {
     let Listing { path, query, columns, nothing } = listing;
     let mut cursor = paging.cursor;
     let mut shown = 0;
     loop {
-        let page = Page::get(session, path, &query, paging.limit, cursor).await?;
+        let page = ListPage::get(session, path, &query, paging.limit, cursor).await?;
         let items = page.items();
         if session.output.json {
             session.output.json(&page.text)?;
@@ -102,7 +102,7 @@ pub(crate) async fn list(session: &Session, listing: Listing<'_>, paging: Paging
     Ok(())
 }
 
-/// Shows a log from its beginning, or after an event, to its end: JSON lines for programs.
+/// Shows a log from its beginning, or after an event: with `--json` one event per line.
 pub(crate) async fn log(
     session: &Session,
     path: &str,
@@ -114,7 +114,7 @@ pub(crate) async fn log(
     let mut left = limit.unwrap_or(u32::MAX);
     let mut titled = true;
     while left > 0 {
-        let page = Page::get(session, path, &[], limit.map(|_| left.min(1000)), cursor).await?;
+        let page = ListPage::get(session, path, &[], limit.map(|_| left.min(1000)), cursor).await?;
         if session.output.json {
             for event in &page.raw {
                 session.output.json(event.get())?;

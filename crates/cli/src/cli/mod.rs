@@ -1,4 +1,4 @@
-//! The command line's side of the API: how a server is asked, and how its answers are shown.
+//! The client side of the API: requests and output.
 
 mod ago;
 pub(crate) mod client;
@@ -15,6 +15,6 @@ pub(crate) mod status;
 pub(crate) mod table;
 pub(crate) mod text;
 
-pub(crate) use client::{Answer, Ask, segment};
+pub(crate) use client::{ApiResponse, Ask, segment};
 pub(crate) use near::{unknown_definition, unknown_saga};
 pub(crate) use session::{Session, Target, in_file};

@@ -1,23 +1,23 @@
-//! What was probably meant by a name or an id that nobody knows.
+//! Suggestions for an unknown name or id.
 
 use serde_json::Value;
 
 use super::client::{Ask, Error};
-use super::listing::Page;
+use super::listing::ListPage;
 use super::session::Session;
 use super::status::worded;
 use super::table::{member, plain};
 use crate::commands::Failure;
 
-/// How many are suggested.
+/// The number of suggestions.
 const FEW: usize = 3;
-/// Among how many of the newest sagas is looked.
+/// The number of recent sagas that are compared.
 const RECENT: u32 = 100;
 
-/// How a server answers to a name of a definition that it does not know; it may know it all the same.
+/// The kinds of problems for an unknown name of a definition.
 const UNKNOWN: [&str; 4] = ["unknown-definition", "definition-not-found", "nothing-staged", "raced"];
 
-/// Adds the nearest of the newest sagas to the answer that there is no such saga.
+/// Adds similar recent sagas to the problem.
 pub(crate) async fn unknown_saga(session: &Session, id: &str, why: impl Into<Failure>) -> Failure {
     let mut why = why.into();
     if let Some(Error::Refused(refusal)) = why.downcast_mut()
@@ -30,9 +30,9 @@ pub(crate) async fn unknown_saga(session: &Session, id: &str, why: impl Into<Fai
     why
 }
 
-/// The nearest of the newest sagas, a line each, with a title; nothing where there are none, or none may be seen.
+/// Similar recent sagas, one per line, with a title; none if there are none, or the key may not list them.
 pub(crate) async fn nearest_sagas(session: &Session, id: &str) -> Vec<String> {
-    let Ok(page) = Page::get(session, "/v1/sagas", &[], Some(RECENT), None).await else {
+    let Ok(page) = ListPage::get(session, "/v1/sagas", &[], Some(RECENT), None).await else {
         return Vec::new();
     };
     let mut sagas = page.items();
@@ -49,7 +49,7 @@ pub(crate) async fn nearest_sagas(session: &Session, id: &str) -> Vec<String> {
     std::iter::once(title).chain(sagas.iter().take(FEW).map(line)).collect()
 }
 
-/// Adds the nearest names to the answer that there is no such definition, or nothing staged of it.
+/// Adds similar names to the problem.
 pub(crate) async fn unknown_definition(session: &Session, name: &str, why: impl Into<Failure>) -> Failure {
     let mut why = why.into();
     if let Some(Error::Refused(refusal)) = why.downcast_mut()
@@ -65,8 +65,8 @@ async fn nearest_definitions(session: &Session, name: &str) -> Option<String> {
     let answer = session.ask(Ask::get("/v1/definitions").query(&[("limit", "1000")])).await.ok()?;
     let mut names: Vec<String> =
         answer.value["items"].as_array()?.iter().map(|item| plain(member(item, "name"))).collect();
-    // What is defined in code is not declared, but there may be sagas of it.
-    if let Ok(page) = Page::get(session, "/v1/sagas", &[], Some(RECENT), None).await {
+    // Definitions in code are not declared, but may have sagas.
+    if let Ok(page) = ListPage::get(session, "/v1/sagas", &[], Some(RECENT), None).await {
         names.extend(page.items().iter().map(|saga| plain(member(saga, "definition"))));
     }
     if names.iter().any(|known| known == name) {

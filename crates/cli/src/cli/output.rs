@@ -1,4 +1,4 @@
-//! The one place that knows how answers are shown: to people as text, to programs as JSON.
+//! Output: text for people, JSON for programs.
 
 use std::io::{self, IsTerminal as _};
 
@@ -6,15 +6,15 @@ pub(crate) use backstitch_bench::print::{PrintError, line, note, text as print};
 
 use super::text::shown_json;
 
-/// How this process shows what it has to say.
+/// How this process writes output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
-    /// The API's JSON, for programs.
+    /// JSON.
     pub(crate) json: bool,
-    /// Somebody looks at it while it happens.
+    /// Output is a terminal.
     pub(crate) is_live: bool,
     pub(crate) colours: bool,
-    /// How wide the terminal is; none where it is no terminal, and nothing is cut.
+    /// The terminal's width; none without a terminal, and nothing is shortened.
     pub(crate) width: Option<u16>,
 }
 
@@ -31,7 +31,7 @@ impl Output {
         }
     }
 
-    /// An object of JSON as it came, on a line of its own, where programs read.
+    /// Prints a JSON object on one line, with `--json`.
     pub(crate) fn json(self, json: &str) -> Result<(), PrintError> {
         if !self.json {
             return Ok(());
@@ -39,12 +39,12 @@ impl Output {
         print(&format!("{}\n", shown_json(json.trim_end())))
     }
 
-    /// A line for people, where people read.
+    /// Prints a line, without `--json`.
     pub(crate) fn line(self, text: &str) -> Result<(), PrintError> {
         if self.json { Ok(()) } else { print(&format!("{text}\n")) }
     }
 
-    /// What is said beside the answer: it gets into nobody's pipe.
+    /// Prints to standard error, so it reaches no pipe.
     pub(crate) fn aside(self, text: &str) {
         if !self.json {
             note(format_args!("{text}"));

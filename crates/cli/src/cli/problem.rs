@@ -1,4 +1,4 @@
-//! What a server says is wrong, as people read it.
+//! Problems of the server as text.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::client::Server;
 use super::text::shown;
 
-/// A problem as the server wrote it (RFC 9457).
+/// A problem document (RFC 9457).
 #[derive(Deserialize)]
 struct Written {
     r#type: String,
@@ -25,27 +25,27 @@ struct Mistake {
     message: String,
 }
 
-/// Why a server did not do what it was asked for.
+/// Why the server refused a request.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) status: u16,
-    /// The end of its type: `saga-not-found`.
+    /// The last part of its type, such as `saga-not-found`.
     pub(crate) kind: String,
     /// What is wrong, and what to do.
     pub(crate) detail: String,
     mistakes: Vec<Mistake>,
-    /// The page that says more.
+    /// The address of its page.
     page: String,
-    /// What else helps, a line each.
+    /// Additional hints, one per line.
     hints: Vec<String>,
-    /// The problem as it came.
+    /// The problem, unchanged.
     pub(crate) json: String,
-    /// After how many seconds to ask again.
+    /// `Retry-After` in seconds.
     pub(crate) wait: Option<u64>,
 }
 
 impl Refusal {
-    /// None where it is none of ours.
+    /// None if the response is no problem document of Backstitch.
     pub(super) fn read(status: u16, json: &str, server: &Server, has_key: bool) -> Option<Self> {
         let written: Written = serde_json::from_str(json).ok()?;
         let kind = written.r#type.strip_prefix("/docs/errors/")?.to_owned();
@@ -71,12 +71,12 @@ impl Refusal {
         })
     }
 
-    /// With something else that helps.
+    /// Adds a hint.
     pub(crate) fn hint(&mut self, hint: String) {
         self.hints.push(hint);
     }
 
-    /// How long the server wants to be left alone.
+    /// The server's `Retry-After`.
     pub(crate) fn wait(&self) -> Option<Duration> {
         self.wait.map(Duration::from_secs)
     }
@@ -87,7 +87,7 @@ impl fmt::Display for Refusal {
         f.write_str(&self.detail)?;
         for Mistake { place, message } in &self.mistakes {
             let line = shown(&format!("{place}: {message}"));
-            // A single one is often all that the detail says.
+            // A single error is often the whole detail.
             if self.mistakes.len() > 1 || !self.detail.contains(&line) {
                 write!(f, "\n  {line}")?;
             }
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_is_told_with_its_mistakes_and_its_page() {
+    fn problem_shows_its_errors_and_its_page() {
         let problem = json!({"type": "/docs/errors/invalid-fields", "title": "T", "status": 422, "detail": "correct them all",
             "problems": [{"place": "steps[0].id", "message": "is \u{1b}[31mmissing"}]});
         assert_eq!(
@@ -120,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_key_is_told_with_how_to_make_one() {
+    fn missing_key_error_says_how_to_create_one() {
         let problem = json!({"type": "/docs/errors/unauthenticated", "title": "T", "status": 401, "detail": "this needs a key"});
         let told = read(401, &problem).unwrap().to_string();
         assert!(told.contains("backstitch keys create") && told.contains("BACKSTITCH_KEY"), "{told}");
     }
 
     #[test]
-    fn what_is_no_problem_of_ours_is_none() {
+    fn other_json_is_no_problem_document() {
         for other in [json!({"error": "no"}), json!({"type": "about:blank", "title": "t", "detail": "d"})] {
             assert!(read(404, &other).is_none());
         }

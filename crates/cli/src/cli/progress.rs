@@ -1,4 +1,4 @@
-//! What happens to a saga, shown while it happens: bars on a terminal, lines elsewhere, JSON for programs.
+//! Live progress of a saga: bars on a terminal, otherwise lines, or JSON for programs.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use super::output::Output;
 use super::status::{Meaning, worded};
 use crate::commands::Failure;
 
-/// How often what is under way moves.
+/// The refresh interval of running bars.
 const TICK: Duration = Duration::from_millis(100);
-/// Lines beside those of the steps: the saga's own, and the one that the next command is written on.
+/// Lines besides those of the steps: the saga's own, and the prompt.
 const BESIDE: usize = 3;
 
 /// Shows events.
@@ -28,7 +28,7 @@ impl Progress {
         Self { output, course, bars }
     }
 
-    /// Shows an event, which came so.
+    /// Shows an event with its JSON.
     pub(crate) fn event(&mut self, event: &Event, json: &str) -> Result<(), Failure> {
         let place = self.course.take(event);
         if self.output.json {
@@ -41,16 +41,16 @@ impl Progress {
         Ok(())
     }
 
-    /// Says something beside the events.
+    /// Prints a message beside the events.
     pub(crate) fn aside(&self, text: &str) {
         match &self.bars {
-            // A terminal that is gone does not want to hear.
+            // Errors of a closed terminal are irrelevant.
             Some(bars) => drop(bars.all.println(text)),
             None => self.output.aside(text),
         }
     }
 
-    /// Leaves everything as it stands.
+    /// Leaves the bars on the screen.
     pub(crate) fn end(&self) {
         if let Some(bars) = &self.bars {
             bars.leave();
@@ -62,7 +62,7 @@ impl Progress {
     }
 }
 
-/// A bar for each step, which fills as it is done and empties as it is undone, and one for the saga.
+/// A bar for each step, which fills as it runs and empties as it is undone, and one for the saga.
 struct Bars {
     all: MultiProgress,
     saga: ProgressBar,
@@ -78,13 +78,13 @@ impl Bars {
         let definition = super::table::plain(&saga["definition"]);
         whole.set_prefix(definition);
         let rows = usize::from(console::Term::stdout().size().0);
-        // More than fit would push each other off the screen: the saga's own bar has to do then.
+        // More bars than lines would scroll off the screen; then only the saga's own bar is shown.
         let fits = course.steps.len() + BESIDE <= rows;
         let bars = Self { saga: whole, steps: Vec::new(), all, colours };
         let steps = if fits { course.steps.as_slice() } else { &[] };
         let steps = steps.iter().map(|_| bars.all.add(ProgressBar::new(2))).collect();
         let bars = Self { steps, ..bars };
-        // First, or the saga's bar would be drawn with a step's before it is known what it looks like.
+        // Before drawing, or the saga's bar would have a step's style.
         bars.show(course, None);
         for place in 0..bars.steps.len() {
             bars.show_step(place, &course.steps[place]);
@@ -152,7 +152,7 @@ fn style(template: &str, meaning: Meaning, colours: bool) -> ProgressStyle {
     } else {
         template.to_owned()
     };
-    // The templates are those above; one that cannot be read would be shown as the crate's own.
+    // The templates above are valid; an invalid one would fall back to the crate's default.
     ProgressStyle::with_template(&template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
         .progress_chars("█▌░")

@@ -1,22 +1,22 @@
-//! Which saga is meant: its id, or the beginning of it.
+//! Resolves an id or its prefix.
 
-use super::listing::Page;
+use super::listing::ListPage;
 use super::near::nearest_sagas;
 use super::session::Session;
 use super::table::{member, plain};
 use super::text::shown;
 use crate::commands::Failure;
 
-/// The fewest digits that are taken for the beginning of an id.
+/// The shortest prefix.
 const FEWEST: usize = 4;
 const DIGITS: usize = 32;
 
-/// The whole id of the saga that is meant.
+/// The full id of the saga.
 ///
-/// Lists of sagas go from any id downwards, so one question tells which ones begin so, however many others there are.
+/// Lists of sagas start at any id, so one request finds all ids with this prefix.
 pub(crate) async fn whole(session: &Session, written: &str) -> Result<String, Failure> {
     let Some(last) = last_that_begins_so(written) else { return Ok(written.to_owned()) };
-    let found = Page::get(session, "/v1/sagas", &[], Some(2), Some(last)).await?;
+    let found = ListPage::get(session, "/v1/sagas", &[], Some(2), Some(last)).await?;
     let begins = digits(written).unwrap_or_default();
     let ids: Vec<String> = found.items().iter().map(|saga| plain(member(saga, "id"))).collect();
     let ids: Vec<String> =
@@ -39,14 +39,13 @@ pub(crate) async fn whole(session: &Session, written: &str) -> Result<String, Fa
     }
 }
 
-/// The digits of an id; none where it is none.
+/// The digits of an id; none if it is invalid.
 fn digits(written: &str) -> Option<String> {
     let digits: String = written.chars().filter(|char| *char != '-').collect();
     digits.chars().all(|char| char.is_ascii_hexdigit()).then(|| digits.to_ascii_lowercase())
 }
 
-/// The largest id that begins so; none where the whole id is there, or what is written can be no id. It is left to the
-/// server then.
+/// The largest id with this prefix; none for a full or an invalid id, which the server checks.
 fn last_that_begins_so(written: &str) -> Option<String> {
     let begins = digits(written).filter(|digits| (FEWEST..DIGITS).contains(&digits.len()))?;
     let all = format!("{begins:f<DIGITS$}");
@@ -65,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_ids_and_what_is_no_id_are_left_to_the_server() {
+    fn full_and_invalid_ids_are_left_to_the_server() {
         for written in ["01923c4e-5b6a-7000-8000-000000000001", "", "019", "order-17", "0192zzzz"] {
             assert_eq!(last_that_begins_so(written), None, "{written}");
         }

@@ -1,4 +1,4 @@
-//! Which server is asked, under which key, and how its answers are shown.
+//! Server, API key and output of a command.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,27 +7,27 @@ use backstitch::Timestamp;
 use backstitch::clock::{Clock as _, SystemClock};
 use zeroize::Zeroizing;
 
-use super::client::{Answer, Ask, Client, Error, Server, USUAL_SERVER};
+use super::client::{ApiResponse, Ask, Client, Error, Server, USUAL_SERVER};
 use super::output::{self, Output};
 use super::table::{Column, record, table};
 use crate::commands::Failure;
 
-/// The variable that holds an API key. There is no flag for one: whoever lists processes would see it.
+/// The variable with an API key. There is no flag, because the process list would show it.
 const KEY: &str = "BACKSTITCH_KEY";
-/// The longest a key's file can be, in bytes: whatever is longer is another file.
+/// The longest key file in bytes; a longer file is something else.
 const LONGEST_KEY: u64 = 4096;
 
-/// Which server is asked, and how.
+/// Server and output options.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Server and output")]
 pub(crate) struct Target {
-    /// Where the server is.
+    /// Address of the server.
     #[arg(long, global = true, value_name = "URL", env = "BACKSTITCH_SERVER", default_value = USUAL_SERVER)]
     server: Server,
-    /// A file that holds the API key; else it is taken from the variable `BACKSTITCH_KEY`.
+    /// File with the API key; otherwise the variable `BACKSTITCH_KEY`.
     #[arg(long, global = true, value_name = "FILE", env = "BACKSTITCH_KEY_FILE")]
     key_file: Option<PathBuf>,
-    /// The server's JSON as it came, for programs, instead of text.
+    /// Print the server's JSON instead of text.
     #[arg(long, global = true)]
     json: bool,
 }
@@ -40,7 +40,7 @@ impl Target {
     }
 }
 
-/// The key, without the line break that files end with.
+/// The key without the final line break.
 fn key(file: Option<&Path>) -> Result<Option<Zeroizing<String>>, Failure> {
     let kept = match file {
         Some(file) => {
@@ -58,7 +58,7 @@ fn key(file: Option<&Path>) -> Result<Option<Zeroizing<String>>, Failure> {
     Ok(trimmed.filter(|key| !key.is_empty()))
 }
 
-/// The bytes of a file that was named; `-` is standard input.
+/// The contents of a file; `-` is standard input.
 pub(crate) fn in_file(file: &Path) -> Result<Vec<u8>, Failure> {
     let read = if file.as_os_str() == "-" {
         let mut bytes = Vec::new();
@@ -69,7 +69,7 @@ pub(crate) fn in_file(file: &Path) -> Result<Vec<u8>, Failure> {
     read.map_err(|why| format!("{} cannot be read: {why}", file.display()).into())
 }
 
-/// A server, and somebody who asks it.
+/// A server, a key and output options.
 pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) output: Output,
@@ -81,13 +81,17 @@ impl Session {
         SystemClock.now()
     }
 
-    pub(crate) async fn ask(&self, ask: Ask) -> Result<Answer, Error> {
+    pub(crate) async fn ask(&self, ask: Ask) -> Result<ApiResponse, Error> {
         self.client.ask(ask).await
     }
 
-    /// Asks for something that is the same however often it is asked for, until there is an answer or the patience is at
-    /// its end. Nobody waits for a server that was never reached.
-    pub(crate) async fn ask_until_answered(&self, ask: Ask, patience: Duration) -> Result<Answer, Error> {
+    /// Repeats an idempotent request until it gets a response or the patience ends. Does not wait for a server that was
+    /// never reached.
+    pub(crate) async fn ask_until_answered(
+        &self,
+        ask: Ask,
+        patience: Duration,
+    ) -> Result<ApiResponse, Error> {
         let began = tokio::time::Instant::now();
         let mut waits = Waits::default();
         let mut in_doubt = false;
@@ -106,15 +110,15 @@ impl Session {
         }
     }
 
-    /// Shows one thing: its members for people, itself for programs.
-    pub(crate) fn show(&self, answer: &Answer, title: &str, lines: &[Column]) -> Result<(), Failure> {
+    /// Shows one object: its members, or its JSON.
+    pub(crate) fn show(&self, answer: &ApiResponse, title: &str, lines: &[Column]) -> Result<(), Failure> {
         if self.output.json {
             return Ok(self.output.json(&answer.text)?);
         }
         Ok(output::print(&format!("{title}\n{}", record(&answer.value, lines, self.now())))?)
     }
 
-    /// Shows what is part of it, under a title of its own, where there is any.
+    /// Shows a part of it under a title, if it is not empty.
     pub(crate) fn show_part(
         &self,
         title: &str,
@@ -129,8 +133,8 @@ impl Session {
         Ok(self.output.line(&format!("\n{title}\n{text}"))?)
     }
 
-    /// Says what was done; programs get the answer.
-    pub(crate) fn done(&self, answer: &Answer, told: &str) -> Result<(), Failure> {
+    /// Confirms a change; prints the response with `--json`.
+    pub(crate) fn done(&self, answer: &ApiResponse, told: &str) -> Result<(), Failure> {
         if self.output.json {
             let text = if answer.text.trim().is_empty() { "null" } else { &answer.text };
             return Ok(self.output.json(text)?);
@@ -139,7 +143,7 @@ impl Session {
     }
 }
 
-/// Waits that double, up to a few seconds.
+/// A backoff that doubles up to a few seconds.
 #[derive(Debug, Default)]
 pub(crate) struct Waits(u32);
 
@@ -147,7 +151,7 @@ impl Waits {
     const FIRST: Duration = Duration::from_millis(100);
     const LONGEST: Duration = Duration::from_secs(3);
 
-    /// The next one, which is as long as the server asks for at least.
+    /// The next wait, at least as long as the server requests.
     pub(crate) fn next(&mut self, asked: Option<Duration>) -> Duration {
         let wait = Self::FIRST.saturating_mul(1 << self.0.min(10)).min(Self::LONGEST);
         self.0 += 1;

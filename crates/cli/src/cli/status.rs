@@ -1,10 +1,10 @@
-//! Where something stands: a word, a shape and, where there are colours, a colour. Never a colour alone.
+//! Statuses: a word with a shape, and a colour in terminals. Never a colour alone.
 
 use comfy_table::Color;
 
 use super::text::shown;
 
-/// How a status is meant, whatever product it is of.
+/// The meaning of a status in any product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     Good,
@@ -19,7 +19,7 @@ pub(crate) enum Meaning {
 }
 
 impl Meaning {
-    /// What a word of the API means.
+    /// The meaning of an API status.
     pub(crate) fn of(status: &str) -> Self {
         match status {
             "succeeded" | "Completed" | "ok" | "arrived" | "enabled" | "good" => Self::Good,
@@ -59,7 +59,7 @@ impl Meaning {
     }
 }
 
-/// The word with its shape before it; whatever the word is, it stays text.
+/// The escaped word with its shape.
 pub(crate) fn worded(status: &str) -> String {
     format!("{} {}", Meaning::of(status).shape(), shown(&status.replace('_', " ")))
 }

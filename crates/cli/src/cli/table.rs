@@ -1,4 +1,4 @@
-//! The one writer of tables and of records: columns are declared, and the terminal's width is kept.
+//! Tables and records that fit the terminal.
 
 use std::fmt::Write as _;
 
@@ -11,23 +11,23 @@ use super::output::Output;
 use super::status::{Meaning, worded};
 use super::text::shown;
 
-/// The least that is left of a text before its column is left out.
+/// The narrowest text column; a narrower one is omitted.
 const LEAST: u16 = 8;
-/// Between two columns.
+/// The gap between two columns.
 const GAP: u16 = 2;
 
-/// What is in a column.
+/// The content of a column.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
-    /// What the next command is told: never cut.
+    /// An id for the next command: never shortened.
     Id,
-    /// A word of the API for where something stands.
+    /// A status of the API.
     Status,
-    /// A text, which may be cut where it is too long.
+    /// Text, shortened if it is too long.
     Text,
-    /// A time: how long ago; in a record the exact one too.
+    /// A relative time; in a record the exact one too.
     Time,
-    /// What is made of several members.
+    /// A value computed from several members.
     Made(fn(&Value) -> String),
 }
 
@@ -54,7 +54,7 @@ impl Column {
         Self { title, member: "", kind: Kind::Made(made) }
     }
 
-    /// What must be seen however narrow the terminal is.
+    /// Whether it is shown however narrow the terminal is.
     fn is_kept(self) -> bool {
         matches!(self.kind, Kind::Id | Kind::Status)
     }
@@ -82,7 +82,7 @@ impl Column {
         }
     }
 
-    /// As a record shows it: times exactly, and how long ago.
+    /// For a record: exact and relative times.
     fn in_full(self, of: &Value, now: Timestamp) -> String {
         let content = self.content(of, now);
         match member(of, self.member).as_str() {
@@ -92,12 +92,12 @@ impl Column {
     }
 }
 
-/// A member by its path: `error.message`.
+/// A member by its path, such as `error.message`.
 pub(crate) fn member<'a>(of: &'a Value, path: &str) -> &'a Value {
     path.split('.').fold(of, |value, name| value.get(name).unwrap_or(&Value::Null))
 }
 
-/// A value on one line, as people read it.
+/// A value on one line.
 pub(crate) fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -111,7 +111,7 @@ pub(crate) fn plain(value: &Value) -> String {
     }
 }
 
-/// These items, a line each, under a line of titles.
+/// The items as rows below a header.
 pub(crate) fn table(
     items: &[Value],
     columns: &[Column],
@@ -121,7 +121,7 @@ pub(crate) fn table(
 ) -> String {
     let contents: Vec<Vec<String>> =
         items.iter().map(|item| columns.iter().map(|column| column.content(item, now)).collect()).collect();
-    let shown = those_that_fit(columns, &contents, output.width);
+    let shown = columns_that_fit(columns, &contents, output.width);
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_truncation_indicator("…").force_no_tty();
     if let Some(width) = output.width {
@@ -152,8 +152,8 @@ fn one_line(cells: impl Iterator<Item = Cell>) -> Row {
     row
 }
 
-/// The places of the columns for which there is room; those to the right go first.
-fn those_that_fit(columns: &[Column], contents: &[Vec<String>], width: Option<u16>) -> Vec<usize> {
+/// The columns that fit; columns at the right are omitted first.
+fn columns_that_fit(columns: &[Column], contents: &[Vec<String>], width: Option<u16>) -> Vec<usize> {
     let mut shown: Vec<usize> = (0..columns.len()).collect();
     let Some(width) = width else { return shown };
     let needed = |place: usize| {
@@ -172,7 +172,7 @@ fn wide(text: &str) -> u16 {
     u16::try_from(console::measure_text_width(text)).unwrap_or(u16::MAX / 64)
 }
 
-/// What one thing is like: a line for each member that it has.
+/// An object as a line for each of its members.
 pub(crate) fn record(of: &Value, lines: &[Column], now: Timestamp) -> String {
     let widest = lines.iter().map(|line| line.title.len()).max().unwrap_or(0);
     let mut text = String::new();
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_stays_text() {
+    fn text_from_others_is_escaped() {
         let item = json!({"id": "\u{1b}[2Jx\nID", "status": "\u{9b}31m", "definition": "\r\u{7}"});
         let output = Output { json: false, is_live: false, colours: false, width: None };
         let table = table(&[item], &COLUMNS, true, output, Timestamp::from_micros(0));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_shows_times_exactly_and_leaves_out_what_is_not_there() {
+    fn record_shows_exact_times_and_omits_absent_members() {
         let item = json!({"id": 7, "status": null, "updated_at": "1970-01-01T00:00:00Z"});
         assert_eq!(
             record(&item, &COLUMNS, Timestamp::from_micros(2_000_000)),

@@ -1,8 +1,8 @@
-//! What others wrote, as it may be shown on a terminal.
+//! Escapes text from others for a terminal.
 
 use std::fmt::Write as _;
 
-/// Text on one line, in which nothing is left that a terminal would obey: it is spelt out instead.
+/// The text on one line, with everything that a terminal would interpret escaped.
 pub(crate) fn shown(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for char in text.chars() {
@@ -15,13 +15,13 @@ pub(crate) fn shown(text: &str) -> String {
     shown
 }
 
-/// JSON that means the same, in which nothing is left that a terminal would obey.
+/// Equivalent JSON, with everything that a terminal would interpret escaped.
 ///
-/// A text of JSON cannot hold most of it anyway; the rest can be written as an escape of JSON.
+/// JSON strings cannot contain most of it anyway; the rest has JSON escapes.
 pub(crate) fn shown_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for char in json.chars() {
-        // Between values these are blanks, and within a text no JSON has them.
+        // Whitespace between values; JSON strings do not contain it.
         if is_obeyed(char) && !matches!(char, '\n' | '\r' | '\t') {
             // Writing to text cannot fail.
             let _ = write!(shown, "\\u{:04x}", u32::from(char));
@@ -32,7 +32,7 @@ pub(crate) fn shown_json(json: &str) -> String {
     shown
 }
 
-/// Whether a terminal does something else than to show it: escape sequences begin so, and text changes its direction.
+/// Whether a terminal interprets the character: escape sequences, and marks of text direction.
 fn is_obeyed(char: char) -> bool {
     char.is_control()
         || matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_would_obey_is_spelt_out() {
+    fn terminal_control_characters_are_escaped() {
         assert_eq!(shown("a\u{1b}[2Jb\r\n\tc"), "a\\u{1b}[2Jb\\r\\n\\tc");
         assert_eq!(shown("\u{9b}31m \u{7f} \u{202e}gnp"), "\\u{9b}31m \\u{7f} \\u{202e}gnp");
         assert_eq!(shown("schöne Grüße, 東京 ✓ \\n"), "schöne Grüße, 東京 ✓ \\n");

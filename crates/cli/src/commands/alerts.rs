@@ -16,15 +16,15 @@ const COLUMNS: [Column; 8] = [
     Column::text("SERVICE", "service"),
     Column::time("OCCURRED", "occurred_at"),
     Column::made("TOLD", |alert| {
-        alert["channel"].as_str().map_or_else(|| "nobody yet".to_owned(), |channel| format!("by {channel}"))
+        alert["channel"].as_str().map_or_else(|| "not yet".to_owned(), |channel| format!("by {channel}"))
     }),
     Column::made("SEEN BY", |alert| {
-        alert["acknowledged"]["by"].as_str().map_or_else(|| "nobody yet".to_owned(), str::to_owned)
+        alert["acknowledged"]["by"].as_str().map_or_else(|| "not yet".to_owned(), str::to_owned)
     }),
     Column::text("ERROR", "error"),
 ];
 
-/// What needed a person.
+/// List alerts and their notifications.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(
@@ -42,18 +42,18 @@ enum Action {
     /// List alerts, newest first.
     #[command(after_help = "Example:\n  backstitch alerts list --limit 10")]
     List(Paging),
-    /// Say that you have seen an alert and look after it. The first who says so is kept; asking again changes nothing.
+    /// Acknowledge an alert. Idempotent: the first acknowledgement wins.
     #[command(after_help = "Example:\n  backstitch alerts acknowledge 17 --note 'I call the bank'")]
     Acknowledge {
-        /// Its number.
+        /// Number of the alert.
         id: i64,
-        /// What to keep with it.
+        /// Note.
         #[arg(long, default_value = "")]
         note: String,
     },
 }
 
-/// Lists what needed a person, or says that somebody looks after it.
+/// Lists alerts, or acknowledges one.
 pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
     match args.action.unwrap_or(Action::List(args.paging)) {
         Action::List(paging) => {

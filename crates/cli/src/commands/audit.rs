@@ -21,7 +21,7 @@ const COLUMNS: [Column; 8] = [
     Column::text("FROM", "peer"),
 ];
 
-/// Which entries.
+/// Filters of the audit.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  backstitch audit --limit 20")]
 pub(crate) struct Args {
@@ -29,9 +29,9 @@ pub(crate) struct Args {
     paging: Paging,
 }
 
-/// Lists who asked for which change, newest first.
+/// Lists requested changes, newest first.
 pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
-    let nothing = "nobody has changed anything yet";
+    let nothing = "no changes yet";
     let listing = Listing { path: "/v1/audit", query: Vec::new(), columns: &COLUMNS, nothing };
     list(session, listing, args.paging).await
 }

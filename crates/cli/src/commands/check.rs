@@ -1,4 +1,4 @@
-//! `backstitch check`: what a saga or a lifecycle would do, or what is wrong with it. Needs no server and no database.
+//! `backstitch check`: validates a saga or a lifecycle and shows its plans. Needs no server and no database.
 
 use std::fmt::{self, Write as _};
 use std::path::PathBuf;
@@ -14,21 +14,21 @@ use super::{Failure, on_one_line};
 use crate::cli::in_file;
 use crate::cli::output::{note, print};
 
-/// What is looked at.
+/// The file to check.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A saga (it has `steps`) or a lifecycle (it has `states`): JSON where its name ends in .json, and YAML otherwise;
-    /// `-` is standard input.
+    /// A saga (with `steps`) or a lifecycle (with `states`): JSON if its name ends in .json, otherwise YAML; `-` is
+    /// standard input.
     file: PathBuf,
-    /// One JSON document instead of text.
+    /// Print JSON instead of text.
     #[arg(long)]
     json: bool,
 }
 
-/// Prints what it would do: a saga's plans, or a lifecycle's diagram.
+/// Prints a saga's plans, or a lifecycle's diagram.
 ///
 /// # Errors
-/// When the file cannot be read, or has mistakes.
+/// When the file cannot be read, or is invalid.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let shown =
         if args.is_standard_input() { "the input".to_owned() } else { args.file.display().to_string() };
@@ -58,7 +58,7 @@ impl Args {
     }
 }
 
-/// What makes sense.
+/// A valid document.
 enum Found {
     Saga { name: String, plan: Plan },
     Lifecycle(Box<Machine>),

@@ -3,7 +3,7 @@
 use super::Failure;
 use crate::cli::output::print;
 
-/// For which shell.
+/// The shell.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  backstitch completions bash > ~/.local/share/bash-completion/completions/backstitch\n  \
@@ -14,7 +14,7 @@ pub(crate) struct Args {
     shell: clap_complete::Shell,
 }
 
-/// Prints what makes a shell complete the words of this program.
+/// Prints shell completions.
 ///
 /// # Errors
 /// When it cannot be printed.

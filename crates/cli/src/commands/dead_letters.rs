@@ -29,7 +29,7 @@ const LINES: [Column; 7] = [
     Column::id("requeued as", "requeued_as"),
 ];
 
-/// Deliveries that were given up.
+/// Dead letters of webhooks.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(
@@ -53,10 +53,10 @@ enum Action {
     /// Show a dead letter.
     #[command(after_help = "Example:\n  backstitch dead-letters show 17")]
     Show {
-        /// Its number.
+        /// Number of the dead letter.
         id: i64,
     },
-    /// Send dead letters after all: one by its number, or those that are meant. Asking again sends nothing twice.
+    /// Requeue dead letters: one by its number, or all that match. Idempotent.
     #[command(after_help = "Examples:\n  backstitch dead-letters requeue 17\n  \
         backstitch dead-letters requeue --subscription 3 --error-code timeout\n  backstitch dead-letters requeue --all")]
     Requeue(Requeue),
@@ -81,13 +81,13 @@ struct Which {
     /// Of this event.
     #[arg(long, value_name = "ID")]
     event: Option<i64>,
-    /// Whose last attempt failed so.
+    /// With this final error code.
     #[arg(long, value_name = "CODE")]
     error_code: Option<String>,
-    /// Given up then or later, as in 2030-01-31T12:00:00Z.
+    /// Dead-lettered at this time or later, such as 2030-01-31T12:00:00Z.
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// Given up before.
+    /// Dead-lettered before this time.
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
 }
@@ -95,18 +95,18 @@ struct Which {
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = true, args = ["id", "all", "subscription", "event", "error_code", "since", "until"])]
 struct Requeue {
-    /// One of them, by its number.
+    /// Number of one dead letter.
     #[arg(conflicts_with_all = ["Which", "all"])]
     id: Option<i64>,
     #[command(flatten)]
     which: Which,
-    /// All of them.
+    /// All dead letters.
     #[arg(long)]
     all: bool,
 }
 
 impl Which {
-    /// By the names that the API has for them.
+    /// The filters by their API names.
     fn named(self) -> Vec<(&'static str, Value)> {
         let Self { subscription, event, error_code, since, until } = self;
         let all = [
@@ -137,13 +137,13 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
         Action::Requeue(Requeue { id: Some(id), .. }) => {
             let answer = session.ask(Ask::post(format!("{PATH}/{id}/requeue"))).await?;
             let new = plain(&answer.value["id"]);
-            session.done(&answer, &format!("dead letter {id} is sent after all, as delivery {new}"))
+            session.done(&answer, &format!("dead letter {id} is requeued as delivery {new}"))
         }
         Action::Requeue(Requeue { id: None, which, all }) => requeue(session, which, all).await,
     }
 }
 
-/// Page after page, until all that are meant were seen.
+/// Requeues page by page until all matches were processed.
 async fn requeue(session: &Session, which: Which, all: bool) -> Result<(), Failure> {
     let mut body: Map<String, Value> =
         which.named().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
@@ -164,5 +164,5 @@ async fn requeue(session: &Session, which: Which, all: bool) -> Result<(), Failu
         };
     }
     let letters = if requeued == 1 { "dead letter is" } else { "dead letters are" };
-    Ok(session.output.line(&format!("{requeued} {letters} sent after all"))?)
+    Ok(session.output.line(&format!("{requeued} {letters} requeued"))?)
 }

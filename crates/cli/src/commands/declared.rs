@@ -1,4 +1,4 @@
-//! Definitions and machines as files: put, applied and discarded in the same way.
+//! Definitions and machines as files: put, apply and discard.
 
 use std::path::Path;
 
@@ -18,14 +18,14 @@ pub(super) struct Document {
     format: Format,
 }
 
-/// JSON where its name says so, and YAML otherwise.
+/// JSON by the file's name, otherwise YAML.
 pub(super) fn format_of(file: &Path) -> Format {
     let is_json = file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
     if is_json { Format::Json } else { Format::Yaml }
 }
 
 impl Document {
-    /// Reads it, as far as it takes to know its name. What it holds is for the server to judge.
+    /// Reads the name of the document. The server validates the rest.
     pub(super) fn read(file: &Path, wanted: Kind) -> Result<Self, Failure> {
         let (bytes, format) = (in_file(file)?, format_of(file));
         let mistaken = |Problems(problems): Problems| -> Failure {
@@ -53,7 +53,7 @@ impl Document {
     }
 }
 
-/// Stages it, or lets it be taken at once.
+/// Stages it, or applies it at once.
 pub(super) async fn put(
     session: &Session,
     path: &str,
@@ -67,7 +67,7 @@ pub(super) async fn put(
     session.done(&answer, &format!("{} version {version} is {standing}", shown(&document.name)))
 }
 
-/// Lets what is staged be taken from now on.
+/// Applies the staged version.
 pub(super) async fn apply(
     session: &Session,
     path: &str,
@@ -80,7 +80,7 @@ pub(super) async fn apply(
     session.done(&answer, &format!("{} version {version} is active", shown(name)))
 }
 
-/// Forgets what is staged.
+/// Discards the staged version.
 pub(super) async fn discard(
     session: &Session,
     path: &str,
@@ -93,7 +93,7 @@ pub(super) async fn discard(
     session.done(&answer, &format!("{} version {version} is discarded", shown(name)))
 }
 
-/// Says which version is meant, where that is known.
+/// The expected version as a query parameter, if given.
 fn meant(version: Option<u32>) -> Vec<(&'static str, String)> {
     version.iter().map(|version| ("version", version.to_string())).collect()
 }

@@ -43,15 +43,15 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// List what is declared, by name.
+    /// List definitions by name.
     #[command(after_help = "Example:\n  backstitch definitions list")]
     List(Paging),
-    /// Show what is active, what is staged, and how they differ.
+    /// Show the active and the staged version and their differences.
     #[command(after_help = "Example:\n  backstitch definitions show order --version 2")]
     Show {
-        /// Its name.
+        /// Name of the definition.
         name: String,
-        /// Show this version as the definition.
+        /// Show this version.
         #[arg(long, value_name = "N")]
         version: Option<u32>,
     },
@@ -59,27 +59,27 @@ enum Action {
     #[command(after_help = "Examples:\n  backstitch definitions put order.yaml\n  \
         backstitch definitions put order.yaml --apply")]
     Put {
-        /// The definition: JSON where its name ends in .json, and YAML otherwise; `-` is standard input.
+        /// The definition: JSON if its name ends in .json, otherwise YAML; `-` is standard input.
         file: PathBuf,
-        /// Let new sagas take it at once.
+        /// Apply it at once.
         #[arg(long)]
         apply: bool,
     },
-    /// Let new sagas take the staged version.
+    /// Apply the staged version to new sagas.
     #[command(after_help = "Example:\n  backstitch definitions apply order --version 3")]
     Apply {
-        /// Its name.
+        /// Name of the definition.
         name: String,
-        /// The version that is meant; whichever is staged unless given.
+        /// The expected version; by default whichever is staged.
         #[arg(long, value_name = "N")]
         version: Option<u32>,
     },
-    /// Forget the staged version.
+    /// Discard the staged version.
     #[command(after_help = "Example:\n  backstitch definitions discard order --version 3")]
     Discard {
-        /// Its name.
+        /// Name of the definition.
         name: String,
-        /// The version that is meant; whichever is staged unless given.
+        /// The expected version; by default whichever is staged.
         #[arg(long, value_name = "N")]
         version: Option<u32>,
     },
@@ -109,7 +109,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
     }
 }
 
-/// A name that nobody knows is told with those that somebody does.
+/// Adds similar names to the error for an unknown name.
 async fn with_the_nearest(session: &Session, name: &str, done: Result<(), Failure>) -> Result<(), Failure> {
     match done {
         Ok(()) => Ok(()),
@@ -126,5 +126,5 @@ async fn show(session: &Session, name: &str, version: Option<u32>) -> Result<(),
     };
     session.show(&answer, &format!("Definition {}", plain(&answer.value["name"])), &LINES)?;
     session.show_part("Versions", &answer.value["versions"], &VERSIONS)?;
-    session.show_part("Sagas under way", &answer.value["in_flight"], &IN_FLIGHT)
+    session.show_part("Active sagas", &answer.value["in_flight"], &IN_FLIGHT)
 }

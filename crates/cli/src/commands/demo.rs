@@ -6,13 +6,13 @@ use backstitch_demo::{Plan, play};
 
 use super::{Failure, Signals};
 
-/// How the demonstration is run.
+/// Options of the demo.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// End after the tour, with exit code 0 only if every scene ended as it should.
+    /// End after the tour; exit code 0 only if every scene ended as expected.
     #[arg(long)]
     once: bool,
-    /// Where the server accepts connections; a free port of 127.0.0.1 unless given.
+    /// Listening address; by default a free port of 127.0.0.1.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
     /// Show the server's log too.
@@ -20,10 +20,10 @@ pub(crate) struct Args {
     verbose: bool,
 }
 
-/// Shows orders that complete, fail, time out, get stuck and outlive a crash, on a throwaway database.
+/// Shows orders that complete, fail, time out, get stuck and survive a crash, on a throwaway database.
 ///
 /// # Errors
-/// When a scene of a tour that runs once did not end as it should, or the demonstration cannot be run.
+/// When a scene of a single tour did not end as expected, or the demo cannot run.
 pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let listen = args.listen.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, 0).into());
     let mut signals = Signals::listen()?;

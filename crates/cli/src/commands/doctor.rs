@@ -7,13 +7,13 @@ use crate::cli::{Ask, Session};
 
 const CHECKS: [Column; 2] = [Column::status("STATUS", "status"), Column::text("CHECK", "name")];
 
-/// Is anything stuck, lagging or misconfigured?
+/// What is stuck, lagging or misconfigured?
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  backstitch doctor\n  backstitch doctor --json || notify\n\n\
     The exit code is 1 if there is any finding.")]
 pub(crate) struct Args {}
 
-/// Asks the server to look at itself, and fails if it found anything.
+/// Runs the server's doctor, and fails if it has findings.
 pub(super) async fn run(_: Args, session: &Session) -> Result<(), Failure> {
     let answer = session.ask(Ask::get("/v1/doctor")).await?;
     let Some(findings) = answer.value["findings"].as_array() else {

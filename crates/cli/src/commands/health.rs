@@ -9,7 +9,7 @@ use crate::cli::{Ask, Session};
 
 const LINES: [Column; 7] = [
     Column::text("failed rollbacks", "failed"),
-    Column::text("sagas under way here", "under_way"),
+    Column::text("active sagas here", "under_way"),
     Column::text("stuck lifecycles", "lifecycles.stuck"),
     Column::text("oldest message, s", "oldest_outbox_seconds"),
     Column::text("oldest webhook, s", "oldest_delivery_seconds"),
@@ -43,12 +43,13 @@ const FULL: [Column; 7] = [
 #[command(after_help = "Examples:\n  backstitch health\n  backstitch health --stuck-after 1h --json\n\n\
     The exit code is 1 if anything needs attention; `backstitch doctor` says what to do about it.")]
 pub(crate) struct Args {
-    /// How long a saga may be active with nothing due, and a message may wait; the server's `doctor.stuck_after` unless given.
+    /// How long a saga may be active with nothing due, and a message may wait; by default the server's
+    /// `doctor.stuck_after`.
     #[arg(long, value_name = "TIME")]
     stuck_after: Option<String>,
 }
 
-/// Shows how sagas, lifecycles and messages are doing, and fails if any needs attention.
+/// Shows the health of sagas, lifecycles and messages, and fails if any needs attention.
 pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let query: Vec<_> = args.stuck_after.into_iter().map(|time| ("stuck_after", time)).collect();
     let answer = session.ask(Ask::get("/v1/health").query(&query)).await?;

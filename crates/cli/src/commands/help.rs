@@ -1,8 +1,8 @@
-//! The first page of help: commands by what they are for.
+//! The first help page, with commands in groups.
 
 use std::fmt::Write as _;
 
-/// What commands are for, and which they are.
+/// The groups of commands.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Run it", &["demo", "serve", "migrate", "keys"]),
     ("Sagas", &["start", "ps", "show", "log", "follow"]),
@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Tools", &["bench", "completions", "man", "help"]),
 ];
 
-/// The program with its commands grouped. One that nobody put into a group is listed all the same.
+/// Groups the program's commands. A command without a group is listed under "More".
 #[must_use]
 pub(crate) fn grouped(program: clap::Command) -> clap::Command {
     let commands: Vec<(String, String)> = program
@@ -43,7 +43,7 @@ pub(crate) fn grouped(program: clap::Command) -> clap::Command {
         )
 }
 
-/// Without the full stop: it is a line of a list.
+/// Without the full stop, for a list.
 fn about(command: &clap::Command) -> String {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     about.trim_end_matches('.').to_owned()

@@ -21,12 +21,12 @@ const COLUMNS: [Column; 7] = [
     Column::time("EXPIRES", "expires_at"),
 ];
 
-/// What is done with keys.
+/// Operations on keys.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     sources: Sources,
-    /// One JSON document instead of text, for programs.
+    /// Print JSON instead of text.
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -35,23 +35,23 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Make a key and print it, this once.
+    /// Create a key and print it once.
     Create {
-        /// What it is for: viewer, client, worker, operator or admin.
+        /// Role: viewer, client, worker, operator or admin.
         #[arg(long)]
         role: Role,
-        /// Who holds it.
+        /// Name of the holder.
         #[arg(long)]
         name: String,
-        /// How long it is good for, as in 90d; for ever unless given.
+        /// Validity, such as 90d; by default unlimited.
         #[arg(long, value_name = "TIME", value_parser = backstitch::kernel::parse_duration)]
         expires: Option<Duration>,
     },
-    /// List all keys there ever were.
+    /// List all keys, revoked ones included.
     List,
-    /// Revoke a key for good.
+    /// Revoke a key permanently.
     Revoke {
-        /// Its number in the list.
+        /// Number of the key in the list.
         id: i64,
     },
 }

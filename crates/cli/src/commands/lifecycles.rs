@@ -9,7 +9,7 @@ use super::Failure;
 use super::declared::{self, Document};
 use crate::cli::listing::{self, Listing, Paging, list};
 use crate::cli::table::{Column, plain};
-use crate::cli::{Answer, Ask, Session, segment};
+use crate::cli::{ApiResponse, Ask, Session, segment};
 use backstitch_api::path::lifecycle_path;
 
 const PATH: &str = "/v1/lifecycles";
@@ -31,7 +31,7 @@ const MACHINE: [Column; 4] = [
 const VERSIONS: [Column; 3] = [
     Column::id("VERSION", "version"),
     Column::time("CREATED", "created_at"),
-    Column::text("UNDER WAY", "in_flight"),
+    Column::text("ACTIVE", "in_flight"),
 ];
 
 const COUNTS: [Column; 2] = [Column::id("STATE", "state"), Column::text("LIFECYCLES", "count")];
@@ -51,7 +51,7 @@ const LIFECYCLE: [Column; 15] = [
     Column::text("version", "version"),
     Column::text("attempt", "attempt"),
     Column::text("may go to", "follows"),
-    Column::text("a start goes on at", "re_entry"),
+    Column::text("start leads to", "re_entry"),
     Column::text("waits for worker of", "waits_for_worker"),
     Column::text("correlation id", "correlation_id"),
     Column::text("error kind", "error_kind"),
@@ -100,7 +100,7 @@ fn standing(one: &Value) -> String {
     format!("{shape} {}{abandoned}", one["state"].as_str().unwrap_or_default())
 }
 
-/// State machines, and what goes through them.
+/// State machines and their instances.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  backstitch lifecycles put parcel.yaml --apply\n  \
     backstitch lifecycles start parcel p-17\n  backstitch lifecycles show parcel p-17")]
@@ -111,20 +111,20 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Args)]
 struct One {
-    /// The machine.
+    /// Name of the machine.
     machine: String,
-    /// Which one of it.
+    /// Key of the instance.
     key: String,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// List the machines, or the lifecycles of one of them.
+    /// List machines, or the instances of one.
     #[command(
         after_help = "Examples:\n  backstitch lifecycles list\n  backstitch lifecycles list parcel --state held"
     )]
     List {
-        /// List the lifecycles of this machine.
+        /// List the instances of this machine.
         machine: Option<String>,
         /// In this state.
         #[arg(long, requires = "machine")]
@@ -135,108 +135,108 @@ enum Action {
         #[command(flatten)]
         paging: Paging,
     },
-    /// Show a machine, or one lifecycle.
+    /// Show a machine, or one instance.
     #[command(
         after_help = "Examples:\n  backstitch lifecycles show parcel\n  backstitch lifecycles show parcel p-17"
     )]
     Show {
-        /// The machine.
+        /// Name of the machine.
         machine: String,
-        /// Which one of it.
+        /// Key of the instance.
         key: Option<String>,
     },
-    /// Show what happened to a lifecycle, oldest first.
+    /// Show the events of an instance, oldest first.
     #[command(after_help = "Example:\n  backstitch lifecycles log parcel p-17 --json")]
     Log {
         #[command(flatten)]
         one: One,
-        /// Only what happened after the event of this number.
+        /// Only events after this number.
         #[arg(long, value_name = "SEQ")]
         after: Option<u64>,
-        /// At most this many events; all of them unless given.
+        /// At most this many events; by default all.
         #[arg(long, value_name = "N")]
         limit: Option<u32>,
     },
-    /// Begin a lifecycle, or begin it again.
+    /// Start an instance, or start it again.
     #[command(after_help = "Example:\n  backstitch lifecycles start parcel p-17 --input parcel.json")]
     Start {
         #[command(flatten)]
         one: One,
-        /// What links traces; the first one of all starts counts.
+        /// Correlation id; the first start's counts.
         #[arg(long, value_name = "ID")]
         correlation_id: Option<String>,
-        /// What actions can read: a file of JSON; `-` is standard input.
+        /// Input of the actions: a JSON file; `-` is standard input.
         #[arg(long, value_name = "FILE")]
         input: Option<PathBuf>,
     },
-    /// Go on to another state.
+    /// Move an instance to another state.
     #[command(after_help = "Example:\n  backstitch lifecycles transition parcel p-17 delivered")]
     Transition {
         #[command(flatten)]
         one: One,
-        /// The state, to which the machine must have an edge.
+        /// The next state, by an edge of the machine.
         to: String,
-        /// What comes with it: a file of JSON; `-` is standard input.
+        /// Data for the log and later actions: a JSON file; `-` is standard input.
         #[arg(long, value_name = "FILE")]
         data: Option<PathBuf>,
     },
-    /// Give one up, with what went wrong.
+    /// Fail an instance with an error.
     #[command(
         after_help = "Example:\n  backstitch lifecycles fail parcel p-17 internal --message 'ada: lost'"
     )]
     Fail {
         #[command(flatten)]
         one: One,
-        /// One of the machine's kinds of errors, or `internal`.
+        /// One of the machine's error kinds, or `internal`.
         error_kind: String,
-        /// What people read.
+        /// Error message.
         #[arg(long, value_name = "TEXT")]
         message: String,
     },
-    /// End one in the pause state it is in, with why.
+    /// Abandon an instance in its pause state.
     #[command(
         after_help = "Example:\n  backstitch lifecycles abandon parcel p-17 --note 'the customer left'"
     )]
     Abandon {
         #[command(flatten)]
         one: One,
-        /// Why; it stays in the log, after the name of the key.
+        /// Reason; the log shows it after the name of the key.
         #[arg(long, value_name = "TEXT")]
         note: String,
     },
-    /// List requests that nobody could make sense of, newest first.
+    /// List rejected requests, newest first.
     #[command(after_help = "Example:\n  backstitch lifecycles dead-letters --limit 10")]
     DeadLetters(Paging),
     /// Stage a machine as the next version of its name.
     #[command(after_help = "Example:\n  backstitch lifecycles put parcel.yaml --apply")]
     Put {
-        /// The machine: JSON where its name ends in .json, and YAML otherwise; `-` is standard input.
+        /// The machine: JSON if its name ends in .json, otherwise YAML; `-` is standard input.
         file: PathBuf,
-        /// Let new lifecycles take it at once.
+        /// Apply it at once.
         #[arg(long)]
         apply: bool,
     },
-    /// Let new lifecycles take the staged version.
+    /// Apply the staged version to new instances.
     #[command(after_help = "Example:\n  backstitch lifecycles apply parcel")]
     Apply {
-        /// The machine.
+        /// Name of the machine.
         machine: String,
-        /// The version that is meant; whichever is staged unless given.
+        /// The expected version; by default whichever is staged.
         #[arg(long, value_name = "N")]
         version: Option<u32>,
     },
-    /// Forget the staged version.
+    /// Discard the staged version.
     #[command(after_help = "Example:\n  backstitch lifecycles discard parcel --version 3")]
     Discard {
-        /// The machine.
+        /// Name of the machine.
         machine: String,
-        /// The version that is meant; whichever is staged unless given.
+        /// The expected version; by default whichever is staged.
         #[arg(long, value_name = "N")]
         version: Option<u32>,
     },
 }
 
-/// Lists, shows and drives lifecycles.
+/// Lists, shows and moves instances.
 pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
     match args.action {
         Action::List { machine: None, paging, .. } => {
@@ -248,7 +248,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
             let mut query = Vec::new();
             query.extend(state.map(|state| ("state", state)));
             query.extend(correlation_id.map(|id| ("correlation_id", id)));
-            // Without any of them the answer is the machine alone.
+            // Without any of these parameters the response is the machine alone.
             paging.limit = Some(paging.limit.unwrap_or(50));
             let path = format!("{PATH}/{}", segment(&machine));
             let nothing = "no lifecycles";
@@ -325,7 +325,7 @@ async fn steer(session: &Session, one: &One, how: &str, body: &Value) -> Result<
     session.done(&answer, &changed(&answer))
 }
 
-fn changed(answer: &Answer) -> String {
+fn changed(answer: &ApiResponse) -> String {
     let of = |member: &str| plain(&answer.value[member]);
     let one = format!("{} {}", of("machine"), of("key"));
     if answer.value["changed"] == false {

@@ -5,18 +5,18 @@ use std::path::PathBuf;
 use super::Failure;
 use crate::cli::output::print;
 
-/// Where to.
+/// Options of the manual.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  backstitch man | man -l -\n  backstitch man --dir ~/.local/share/man/man1"
 )]
 pub(crate) struct Args {
-    /// Write a page for every command into this directory, which is made if it is not there.
+    /// Write a page for every command into this directory, created if missing.
     #[arg(long)]
     dir: Option<PathBuf>,
 }
 
-/// Prints the manual's first page, or writes all of them.
+/// Prints the first manual page, or writes all of them.
 ///
 /// # Errors
 /// When they cannot be written.

@@ -8,7 +8,7 @@ use backstitch_server::admin;
 use super::{Failure, Sources};
 use crate::cli::output::line;
 
-/// Which database is migrated.
+/// The database to migrate.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

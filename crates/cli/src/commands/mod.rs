@@ -43,27 +43,27 @@ use crate::cli::{client, output};
 pub(crate) use remote::Remote;
 pub(crate) use signals::Signals;
 
-/// What a command fails with: it is shown to a person and ends the program.
+/// A command's error, printed before the program exits.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Whether a command ended because nobody reads its output any more, as when it is piped into `head`.
-pub(crate) fn nobody_reads(why: &Failure) -> bool {
+/// Whether a command ended because its output pipe was closed, for example by `head`.
+pub(crate) fn is_closed_pipe(why: &Failure) -> bool {
     matches!(why.downcast_ref(), Some(output::PrintError::ReaderGone))
 }
 
-/// Where the settings come from.
+/// The source of settings.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Sources {
-    /// A file of settings, in TOML.
+    /// Configuration file in TOML.
     #[arg(long, global = true, value_name = "FILE", env = "BACKSTITCH_CONFIG")]
     config: Option<std::path::PathBuf>,
-    /// `sqlite:PATH` or `postgres://…`; `sqlite:backstitch.db` unless given.
+    /// `sqlite:PATH` or `postgres://…`; by default `sqlite:backstitch.db`.
     #[arg(long, global = true, value_name = "ADDRESS")]
     db: Option<String>,
 }
 
 impl Sources {
-    /// The settings, with those that were given as flags on top.
+    /// The settings, overridden by flags.
     fn gather(self, flags: Vec<(&'static str, String)>) -> Result<backstitch_server::Config, Failure> {
         let mut overrides = backstitch_server::config::Overrides::from_environment();
         overrides.flags = self.db.map(|db| ("db", db)).into_iter().chain(flags).collect();
@@ -78,7 +78,7 @@ impl Sources {
     }
 }
 
-/// `NAME=VALUE`, as it is given on the command line.
+/// `NAME=VALUE` on the command line.
 #[derive(Clone, Debug)]
 struct Attribute(String, String);
 
@@ -93,20 +93,20 @@ impl FromStr for Attribute {
     }
 }
 
-/// The JSON of a file, byte by byte; `-` is standard input.
+/// The JSON of a file, unchanged; `-` is standard input.
 fn json_in(file: &Path) -> Result<Box<RawValue>, Failure> {
     let bytes = crate::cli::in_file(file)?;
     serde_json::from_slice(&bytes).map_err(|why| format!("{} is not JSON: {why}", file.display()).into())
 }
 
-/// A key under which the same request can be sent again, and nothing is done twice.
+/// A generated idempotency key.
 fn fresh_key(what: &str) -> Result<String, Failure> {
     let mut random = [0; 16];
     SystemRandomness.fill(&mut random)?;
     Ok(format!("cli-{what}-{}", uuid::Uuid::from_bytes(random).simple()))
 }
 
-/// Why there is no answer; where nobody knows whether it was done, with how to be sure.
+/// The error of a request; if the outcome is unknown, with the key to retry.
 fn under_key(error: client::Error, key: &str) -> Failure {
     if error.is_in_doubt() {
         let again = "ask again with the same input and";
@@ -115,13 +115,13 @@ fn under_key(error: client::Error, key: &str) -> Failure {
     error.into()
 }
 
-/// A name with its version: `order v3`.
+/// A name with its version, such as `order v3`.
 fn versioned(of: &Value, name: &str, version: &str) -> String {
     let name = of[name].as_str().unwrap_or_default();
     of[version].as_u64().map_or_else(|| name.to_owned(), |version| format!("{name} v{version}"))
 }
 
-/// A mistake repeats what its author wrote, which may hold line breaks and worse.
+/// A validation error quotes its author's text, which may contain line breaks and control characters.
 fn on_one_line(problem: &backstitch::Problem) -> String {
     crate::cli::text::shown(&format!("{}: {}", problem.place, problem.message))
 }

@@ -1,20 +1,20 @@
-//! `backstitch cancel`, `pause` and `resume`: the same request with another word.
+//! `backstitch cancel`, `pause` and `resume`.
 
 use super::Failure;
 use crate::cli::table::plain;
 use crate::cli::{Ask, Session, saga_id, segment, unknown_saga};
 
-/// Which saga, and why.
+/// The saga and a note.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The saga: its id, or the beginning of it.
+    /// Id of the saga, or a unique prefix.
     id: String,
-    /// Why; it stays in the saga's log, after the name of the key that is used.
+    /// Note; the saga's log shows it after the name of the key.
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
 }
 
-/// What is done to a saga.
+/// The operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Operation {
     Cancel,
@@ -35,12 +35,12 @@ impl Operation {
         match self {
             Self::Cancel => "is rolled back",
             Self::Pause => "starts nothing new until it is resumed",
-            Self::Resume => "goes on",
+            Self::Resume => "continues",
         }
     }
 }
 
-/// Asks for it. It is on disk when this answers.
+/// Sends the request. It is durable when the response arrives.
 pub(super) async fn run(operation: Operation, args: Args, session: &Session) -> Result<(), Failure> {
     let id = saga_id::whole(session, &args.id).await?;
     let ask = Ask::post(format!("/v1/sagas/{}/{}", segment(&id), operation.word()));

@@ -36,13 +36,13 @@ enum Action {
     /// List items that the database rejected, by area and item.
     #[command(after_help = "Example:\n  backstitch parked list --reason 'duplicate key'")]
     List(List),
-    /// Try an item again now, or all of an area or with a reason, or all. What is rejected again is listed again.
+    /// Retry one item now, or all of an area, with a reason, or all. An item that is rejected again is listed again.
     #[command(
         after_help = "Examples:\n  backstitch parked retry outbox:17\n  backstitch parked retry --area outbox\n  \
         backstitch parked retry --reason 'duplicate key'\n  backstitch parked retry --all"
     )]
     Retry {
-        /// Its id, as the list shows it.
+        /// Id of the item, as in the list.
         #[arg(required_unless_present_any = ["area", "reason", "all"])]
         id: Option<String>,
         /// All of this area.
@@ -51,41 +51,41 @@ enum Action {
         /// All whose reason contains this text.
         #[arg(long, conflicts_with_all = ["id", "all"])]
         reason: Option<String>,
-        /// All there are.
+        /// All items.
         #[arg(long, conflicts_with = "id")]
         all: bool,
     },
-    /// Remove the dead letter that is in the way of a webhook's result or delivery, then try it again. Only a dead letter that
-    /// another program inserted is removed; the audit keeps it.
+    /// Remove the dead letter that conflicts with a webhook's result or delivery, then retry the item. Only a dead
+    /// letter that another program inserted is removed; the audit keeps it.
     #[command(after_help = "Example:\n  backstitch parked remove-conflict webhook_results:17")]
     RemoveConflict {
-        /// Its id, as the list shows it.
+        /// Id of the item, as in the list.
         id: String,
     },
 }
 
 #[derive(Debug, clap::Args)]
 struct List {
-    /// Of this area, as `outbox` or `webhook_results`.
+    /// Of this area, such as `outbox` or `webhook_results`.
     #[arg(long)]
     area: Option<String>,
-    /// Of this number or name in its area.
+    /// With this number or name in its area.
     #[arg(long)]
     item: Option<String>,
     /// Whose reason contains this text.
     #[arg(long)]
     reason: Option<String>,
-    /// Rejected then or later, as in 2030-01-31T12:00:00Z.
+    /// Rejected at this time or later, such as 2030-01-31T12:00:00Z.
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// Tried again before this time.
+    /// With the next retry before this time.
     #[arg(long, value_name = "TIME")]
     retry_before: Option<String>,
     #[command(flatten)]
     paging: Paging,
 }
 
-/// Lists parked items, or has them tried again.
+/// Lists parked items, or retries them.
 pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
     match args.action.unwrap_or(Action::List(args.list)) {
         Action::List(List { area, item, reason, since, retry_before, paging }) => {

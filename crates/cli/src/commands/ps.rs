@@ -17,14 +17,14 @@ pub(super) const COLUMNS: [Column; 9] = [
     Column::text("CORRELATION", "correlation_id"),
 ];
 
-/// Which sagas are listed.
+/// Filters of the list.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  backstitch ps\n  backstitch ps --status failed --definition order --attr tenant=acme\n  \
     backstitch ps --all --json"
 )]
 pub(crate) struct Args {
-    /// In this status: pending, running, succeeded, failed, compensating or compensated.
+    /// With this status: pending, running, succeeded, failed, compensating or compensated.
     #[arg(long)]
     status: Option<String>,
     /// Of this definition.
@@ -33,10 +33,10 @@ pub(crate) struct Args {
     /// With this correlation id.
     #[arg(long, value_name = "ID")]
     correlation_id: Option<String>,
-    /// Failed, and stuck at the compensation of this step.
+    /// Failed, with a stuck compensation of this step.
     #[arg(long, value_name = "STEP")]
     stuck_step: Option<String>,
-    /// With this attribute; may be given several times.
+    /// With this attribute; repeatable.
     #[arg(long, value_name = "NAME=VALUE")]
     attr: Vec<Attribute>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! The commands that ask a server.
+//! The commands that call a server.
 
 use super::operate::{self, Operation};
 use super::{
@@ -7,74 +7,74 @@ use super::{
 };
 use crate::cli::{Session, Target, client};
 
-/// A command that asks a server, and which one.
+/// A command with its server.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Asked<A: clap::Args> {
+pub(crate) struct RemoteArgs<A: clap::Args> {
     #[command(flatten)]
     args: A,
     #[command(flatten)]
     target: Target,
 }
 
-/// What a server can be asked for.
+/// The commands.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Remote {
     /// Start a saga.
-    Start(Asked<start::Args>),
+    Start(RemoteArgs<start::Args>),
     /// List sagas, newest first.
-    Ps(Asked<ps::Args>),
-    /// Show where a saga and its steps stand.
-    Show(Asked<show::Args>),
-    /// Show what happened to a saga.
-    Log(Asked<log::Args>),
-    /// Show what happens to a saga until its end.
-    Follow(Asked<follow::Args>),
+    Ps(RemoteArgs<ps::Args>),
+    /// Show the status of a saga and its steps.
+    Show(RemoteArgs<show::Args>),
+    /// Show the events of a saga.
+    Log(RemoteArgs<log::Args>),
+    /// Show the events of a saga live until its end.
+    Follow(RemoteArgs<follow::Args>),
     /// Roll a saga back.
     #[command(
         after_help = "Example:\n  backstitch cancel 01923c4e-5b6a-7000-8000-000000000001 --note 'ordered twice'"
     )]
-    Cancel(Asked<operate::Args>),
-    /// Let a saga start nothing new.
+    Cancel(RemoteArgs<operate::Args>),
+    /// Pause a saga: it starts no new attempts.
     #[command(
         after_help = "Example:\n  backstitch pause 01923c4e-5b6a-7000-8000-000000000001 --note 'the bank is down'"
     )]
-    Pause(Asked<operate::Args>),
-    /// Let a paused saga go on.
+    Pause(RemoteArgs<operate::Args>),
+    /// Resume a paused saga.
     #[command(after_help = "Example:\n  backstitch resume 01923c4e-5b6a-7000-8000-000000000001")]
-    Resume(Asked<operate::Args>),
-    /// Decide about a rollback that is stuck.
-    Resolve(Asked<resolve::Args>),
-    /// Orders: confirm, show, and how they are worked off.
-    Orders(Asked<orders::Args>),
-    /// Sites: ask for one, show it.
-    Sites(Asked<sites::Args>),
+    Resume(RemoteArgs<operate::Args>),
+    /// Resolve a failed rollback: retry, skip or done.
+    Resolve(RemoteArgs<resolve::Args>),
+    /// Orders: confirm, show, and change their settings.
+    Orders(RemoteArgs<orders::Args>),
+    /// Sites: start, show.
+    Sites(RemoteArgs<sites::Args>),
     /// Declare sagas: list, show, put, apply, discard.
-    Definitions(Asked<definitions::Args>),
-    /// State machines, and what goes through them.
-    Lifecycles(Asked<lifecycles::Args>),
-    /// Events, and who wants to hear of them.
-    Webhooks(Asked<webhooks::Args>),
-    /// Webhooks that were given up: list, show, requeue.
-    DeadLetters(Asked<dead_letters::Args>),
+    Definitions(RemoteArgs<definitions::Args>),
+    /// State machines and their instances.
+    Lifecycles(RemoteArgs<lifecycles::Args>),
+    /// Webhooks: subscriptions, events, deliveries.
+    Webhooks(RemoteArgs<webhooks::Args>),
+    /// Dead letters of webhooks: list, show, requeue.
+    DeadLetters(RemoteArgs<dead_letters::Args>),
     /// Messages: list, show, publish, retry.
-    Outbox(Asked<outbox::Args>),
+    Outbox(RemoteArgs<outbox::Args>),
     /// Items that the database rejected: list, retry, remove a conflict.
-    Parked(Asked<parked::Args>),
-    /// What needed a person, and who was told.
-    Alerts(Asked<alerts::Args>),
-    /// Who asked for which change.
-    Audit(Asked<audit::Args>),
+    Parked(RemoteArgs<parked::Args>),
+    /// Alerts and their notifications: list, acknowledge.
+    Alerts(RemoteArgs<alerts::Args>),
+    /// List requested changes.
+    Audit(RemoteArgs<audit::Args>),
     /// What is active, stuck or failed?
-    Health(Asked<health::Args>),
+    Health(RemoteArgs<health::Args>),
     /// Is anything stuck, lagging or misconfigured?
-    Doctor(Asked<doctor::Args>),
+    Doctor(RemoteArgs<doctor::Args>),
 }
 
 impl Remote {
-    /// Asks, and shows the answer.
+    /// Runs the command.
     ///
     /// # Errors
-    /// When there is no good answer, or the answer is a bad one.
+    /// When the request fails, or the result is a failure.
     pub(crate) async fn run(self) -> Result<(), Failure> {
         match self {
             Self::Start(asked) => asked.run(start::run).await,
@@ -102,11 +102,11 @@ impl Remote {
     }
 }
 
-impl<A: clap::Args> Asked<A> {
+impl<A: clap::Args> RemoteArgs<A> {
     async fn run(self, verb: impl AsyncFnOnce(A, &Session) -> Result<(), Failure>) -> Result<(), Failure> {
         let session = self.target.open()?;
         let done = verb(self.args, &session).await;
-        // Programs read what is wrong as the server wrote it.
+        // With `--json`, problems are printed unchanged.
         if let Err(why) = &done
             && session.output.json
             && let Some(refusal) = why.downcast_ref::<client::Error>().and_then(client::Error::refusal)
@@ -117,7 +117,7 @@ impl<A: clap::Args> Asked<A> {
     }
 }
 
-impl Asked<operate::Args> {
+impl RemoteArgs<operate::Args> {
     async fn operate(self, operation: Operation) -> Result<(), Failure> {
         self.run(async move |args, session: &Session| operate::run(operation, args, session).await).await
     }

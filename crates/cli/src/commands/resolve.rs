@@ -3,31 +3,31 @@
 use super::Failure;
 use crate::cli::{Ask, Session, saga_id, segment, unknown_saga};
 
-/// What was decided about a rollback that is stuck.
+/// An operator's resolution of a failed rollback.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     backstitch resolve 01923c4e-5b6a-7000-8000-000000000001 payment retry --note 'the bank is back'\n  \
     backstitch resolve 01923c4e-5b6a-7000-8000-000000000001 payment done --note 'refunded by hand'")]
 pub(crate) struct Args {
-    /// The saga: its id, or the beginning of it.
+    /// Id of the saga, or a unique prefix.
     id: String,
     /// The step that could not be undone.
     step: String,
-    /// What is done about it.
+    /// The resolution.
     #[arg(value_enum)]
     action: Action,
-    /// What was done, and why; it stays in the saga's log, after the name of the key that is used.
+    /// Note on what was done and why; the saga's log shows it after the name of the key.
     #[arg(long, value_name = "TEXT", required = true)]
     note: String,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Action {
-    /// Try it again.
+    /// Retry the compensation.
     Retry,
-    /// Leave it undone.
+    /// Leave the step as it is.
     Skip,
-    /// It was undone by hand.
+    /// The step was undone by hand.
     Done,
 }
 
@@ -41,7 +41,7 @@ impl Action {
     }
 }
 
-/// Decides about a compensation that could not be finished. The saga then goes on rolling back.
+/// Resolves a failed compensation. The rollback then continues.
 pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let id = saga_id::whole(session, &args.id).await?;
     let path = format!("/v1/sagas/{}/steps/{}/resolve", segment(&id), segment(&args.step));
@@ -52,6 +52,6 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
     };
     session.done(
         &answer,
-        &format!("accepted: saga {id} goes on rolling back; `backstitch follow {id}` shows how"),
+        &format!("accepted: saga {id} continues its rollback; `backstitch follow {id}` shows it"),
     )
 }

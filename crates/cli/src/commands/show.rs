@@ -46,16 +46,16 @@ pub(super) const STEPS: [Column; 5] = [
     Column::text("RESULT", "result"),
 ];
 
-/// Which saga.
+/// The saga to show.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  backstitch show 01923c4e-5b6a-7000-8000-000000000001\n  \
     backstitch show 01923c4e5b --json      # the beginning of an id will do")]
 pub(crate) struct Args {
-    /// The saga: its id, or the beginning of it.
+    /// Id of the saga, or a unique prefix.
     id: String,
 }
 
-/// Shows where a saga and its steps stand.
+/// Shows the status of a saga and its steps.
 pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
     let id = saga_id::whole(session, &args.id).await?;
     let answer = match session.ask(Ask::get(format!("/v1/sagas/{}", segment(&id)))).await {

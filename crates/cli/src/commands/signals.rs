@@ -1,4 +1,4 @@
-//! What asks a program to end.
+//! Termination signals.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 

@@ -22,7 +22,7 @@ const LINES: [Column; 8] = [
     Column::time("updated", "updated_at"),
 ];
 
-/// Sites, which are provisioned.
+/// Provisioned sites.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  backstitch sites start site-1 --input site.json\n  \
     backstitch sites show site-1\n  backstitch lifecycles log site-provisioning site-1")]
@@ -33,29 +33,29 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Ask for a site, or ask again.
+    /// Start a site, or start it again.
     #[command(
         after_help = "Example:\n  echo '{\"repository\":\"acme/docs\"}' | backstitch sites start site-1 --input -"
     )]
     Start {
-        /// The site.
+        /// Id of the site.
         id: String,
-        /// What links traces; the first one of all requests counts.
+        /// Correlation id; the first request's counts.
         #[arg(long, value_name = "ID")]
         correlation_id: Option<String>,
-        /// What else there is to know: a file of JSON, an object; `-` is standard input.
+        /// Other input: a file with a JSON object; `-` is standard input.
         #[arg(long, value_name = "FILE")]
         input: Option<PathBuf>,
     },
-    /// Show a site as it stands.
+    /// Show a site.
     #[command(after_help = "Example:\n  backstitch sites show site-1")]
     Show {
-        /// The site.
+        /// Id of the site.
         id: String,
     },
 }
 
-/// Asks for sites and shows them.
+/// Starts and shows sites.
 pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
     match args.action {
         Action::Start { id, correlation_id, input } => {
@@ -79,7 +79,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
     }
 }
 
-/// The members of an object in a file, each as it is written.
+/// The members of an object in a file, unchanged.
 fn members_in(file: &Path) -> Result<BTreeMap<String, Box<RawValue>>, Failure> {
     let read = serde_json::from_slice(&in_file(file)?);
     read.map_err(|why| format!("{} is no object of JSON: {why}", file.display()).into())

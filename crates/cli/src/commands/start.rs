@@ -18,7 +18,7 @@ use backstitch_api::time::{Time, rfc3339};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// What is started.
+/// The saga to start.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  backstitch start order --input order.json --follow\n  \
     echo '{\"name\":\"ada\"}' | backstitch start greet --input - --key greeting-17\n  \
@@ -26,31 +26,31 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
     Nothing is started twice: without --key the command makes an idempotency key of its own, and asks again under it\n\
     when an answer is lost. With --follow the exit code is 0 if the saga succeeded, and 1 if it was rolled back.")]
 pub(crate) struct Args {
-    /// The definition's name.
+    /// Name of the definition.
     definition: String,
-    /// The saga's input: a file of JSON; `-` is standard input.
+    /// Input: a JSON file; `-` is standard input.
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
-    /// The idempotency key: the same key and input again are the same saga.
+    /// Idempotency key: the same key and input return the same saga.
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// Your own id for the work that it belongs to.
+    /// Correlation id.
     #[arg(long, value_name = "ID")]
     correlation_id: Option<String>,
-    /// Something it can be searched by; may be given several times.
+    /// Attribute for searching; repeatable.
     #[arg(long, value_name = "NAME=VALUE")]
     attr: Vec<Attribute>,
-    /// Rolled back if not finished by then: a time, as in 2030-01-31T12:00:00Z, or in how long, as in 10m.
+    /// Deadline, after which the saga is rolled back: a time such as 2030-01-31T12:00:00Z, or a duration such as 10m.
     #[arg(long, value_name = "TIME")]
     deadline: Option<Deadline>,
-    /// Show what happens to it until its end.
+    /// Show its events until its end.
     #[arg(long)]
     follow: bool,
     #[command(flatten)]
     patience: Patience,
 }
 
-/// When something has to be over.
+/// A deadline.
 #[derive(Clone, Copy, Debug)]
 enum Deadline {
     At(Timestamp),

@@ -78,7 +78,7 @@ fn sagas_are_measured_beside_the_removal_of_others() {
 }
 
 #[test]
-fn webhooks_are_measured_from_ingest_to_arrival_with_and_without_trouble() {
+fn bench_measures_webhooks_with_and_without_trouble() {
     let report = &reports(&["--webhooks", "400"])[0];
     assert_eq!(report["events"], 400);
     for figure in ["deliveries_per_s", "paced_at_per_s", "p50_ms", "p99_ms", "kept_in_trouble"] {
@@ -123,7 +123,7 @@ fn bench_and_migrate_survive_a_closed_pipe() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn bench_refuses_contradictory_arguments() {
     for (arguments, told) in [
         (["--store", "mysql://host/db"], "is not a store"),
         (["--concurrency", "0"], "must be at least 1"),
@@ -136,7 +136,7 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn a_server_of_its_own_is_measured_over_http_and_every_clause_has_a_figure() {
+fn bench_measures_a_server_for_every_clause() {
     let arguments = ["bench", "--http", "--json", "--concurrency", "2", "--seconds", "1", "--users", "3"];
     let output = Command::new(env!("CARGO_BIN_EXE_backstitch")).args(arguments).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
@@ -188,7 +188,7 @@ fn every_page_of_the_console_is_measured_on_a_full_store() {
 }
 
 #[tokio::test]
-async fn an_outbox_is_emptied_into_a_stream_that_has_every_message_and_is_removed_afterwards() {
+async fn bench_empties_an_outbox_into_a_complete_stream() {
     let broker = NatsServer::start().await;
     let url = broker.url();
     let run = tokio::task::spawn_blocking(move || reports(&["--outbox", "500", "--nats", &url]));

@@ -118,7 +118,7 @@ stateDiagram-v2
 }
 
 #[test]
-fn plans_and_diagrams_are_told_in_json_too() {
+fn plans_and_diagrams_are_available_as_json() {
     let output = Desk::with("order.yaml", SAGA).check(&["order.yaml", "--json"]);
     let told = as_json(&output);
     assert_eq!((&told["kind"], &told["name"]), (&json!("saga"), &json!("order")));
@@ -153,7 +153,7 @@ fn standard_input_is_checked_too() {
 }
 
 #[test]
-fn each_mistake_of_a_saga_is_told_on_a_line_with_its_place() {
+fn each_saga_error_has_a_line_with_its_path() {
     let text = "name: order\nsteps:\n  - { idd: a, action: { http: { url: 'ftp://x' } } }\n";
     let output = Desk::with("order.yaml", text).check(&["order.yaml"]);
     assert_eq!((output.status.code(), stdout(&output)), (Some(1), ""));
@@ -168,7 +168,7 @@ backstitch: order.yaml has 3 mistakes
 }
 
 #[test]
-fn each_mistake_of_a_lifecycle_is_told_on_a_line_with_its_place() {
+fn each_lifecycle_error_has_a_line_with_its_path() {
     let text = "name: m\ninitial: nowhere\nstates: [a, \"b\\nc\"]\ntimeout: 1s\n";
     let output = Desk::with("m.yaml", text).check(&["m.yaml"]);
     assert_eq!((output.status.code(), stdout(&output)), (Some(1), ""));
@@ -185,14 +185,14 @@ fn each_mistake_of_a_lifecycle_is_told_on_a_line_with_its_place() {
 }
 
 #[test]
-fn what_an_author_wrote_cannot_pretend_to_be_a_line_of_its_own() {
+fn quoted_text_cannot_forge_a_line() {
     let text = "name: m\ninitial: a\nstates: [a]\ncan_fail: [a]\nstuck_after: { \"x\\nbackstitch: all is well\": 1s }\n";
     let output = Desk::with("m.yaml", text).check(&["m.yaml"]);
     assert_eq!(stderr(&output).lines().count(), 2, "{}", stderr(&output));
 }
 
 #[test]
-fn mistakes_are_told_in_json_too() {
+fn errors_are_available_as_json() {
     let output = Desk::with("m.yaml", "name: m\ninitial: b\nstates: [a]\n").check(&["m.yaml", "--json"]);
     assert_eq!(output.status.code(), Some(1));
     let problem = json!({"place": "initial", "message": "`b` is no state: add it to `states`"});
@@ -203,7 +203,7 @@ fn mistakes_are_told_in_json_too() {
 }
 
 #[test]
-fn what_is_neither_a_saga_nor_a_lifecycle_is_told_so() {
+fn document_of_no_known_kind_is_refused() {
     for text in ["name: order\nstep: []\n", "", "just text", "[steps]"] {
         let output = Desk::with("x.yaml", text).check(&["x.yaml"]);
         assert_eq!(output.status.code(), Some(1), "{text}");
@@ -213,7 +213,7 @@ fn what_is_neither_a_saga_nor_a_lifecycle_is_told_so() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_told_by_its_name() {
+fn unreadable_file_is_named() {
     let desk = Desk::with("order.yaml", SAGA);
     let output = desk.check(&["missing.yaml"]);
     assert_eq!((output.status.code(), stdout(&output)), (Some(1), ""));
@@ -228,7 +228,7 @@ fn a_file_that_cannot_be_read_is_told_by_its_name() {
 }
 
 #[test]
-fn wrong_usage_is_told_apart_from_mistakes() {
+fn wrong_usage_differs_from_validation_errors() {
     let desk = Desk::with("order.yaml", SAGA);
     for arguments in [&[][..], &["order.yaml", "--jsno"], &["order.yaml", "order.yaml"]] {
         let output = desk.check(arguments);

@@ -15,9 +15,9 @@ const SCENES: [&str; 6] = [
     "An order completes",
     "Inventory refuses, the payment is refunded",
     "Logistics does not answer in time, all three are rolled back",
-    "The refund keeps failing, the administrator is told and resolves it",
+    "The refund keeps failing, an operator is alerted and resolves it",
     "The services change places between two orders",
-    "The server is killed in the middle of an order and goes on",
+    "The server is killed in the middle of an order and continues",
 ];
 
 async fn within<T>(coming: impl Future<Output = T>) -> T {

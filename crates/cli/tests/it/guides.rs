@@ -1,4 +1,4 @@
-//! Guides that are followed step by step are followed here: every command in them works, in the order they stand.
+//! Runs the step-by-step guides: every command in them works, in the order in which they are written.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -7,48 +7,48 @@ use std::process::{Child, Command, Output, Stdio};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_backstitch");
 
-/// A file of this repository.
 fn file(path: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)).unwrap()
 }
 
-/// The commands of a guide, one block after the other.
+/// All `sh` blocks of a guide in one script.
 fn commands(guide: &str) -> String {
     let text = file(&format!("docs/guides/{guide}"));
     let blocks = text.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
     blocks.collect()
 }
 
-/// Two ports that nobody has.
-fn ports() -> [String; 2] {
+/// Two free ports.
+fn free_ports() -> [String; 2] {
     let taken = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     taken.map(|listener| listener.local_addr().unwrap().port().to_string())
 }
 
-/// Follows a guide and gives what was printed. Another process can take a port before the guide does: then the guide is
-/// followed again at other ports.
-fn follow(guide: &str) -> String {
+/// Runs a guide and returns its output. Another process can take a port before the guide does, so the guide is then run
+/// again with other ports.
+fn run_guide(guide: &str) -> String {
     const TRIES: usize = 5;
     let mut tries = 0;
     loop {
         tries += 1;
-        let output = follow_once(guide);
-        let (said, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let output = run_guide_once(guide);
+        let (stdout, stderr) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         if output.status.success() {
-            return said.into_owned();
+            return stdout.into_owned();
         }
-        let is_port_taken = told.contains("cannot listen on") || told.contains("Address already in use");
-        assert!(is_port_taken && tries < TRIES, "{guide}:\n{said}\n{told}");
+        let is_port_taken = stderr.contains("cannot listen on") || stderr.contains("Address already in use");
+        assert!(is_port_taken && tries < TRIES, "{guide}:\n{stdout}\n{stderr}");
     }
 }
 
-/// Follows a guide in a folder of its own, at ports of its own.
-fn follow_once(guide: &str) -> Output {
+/// Runs a guide in a directory and with ports of its own.
+fn run_guide_once(guide: &str) -> Output {
     let folder = tempfile::tempdir().unwrap();
-    let [server, other] = ports();
+    let [server, other] = free_ports();
     let steps = commands(guide).replace("7420", &server).replace("8080", &other);
-    // Whatever was started in the background ends with the guide.
-    let script = format!("set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null' EXIT\n{steps}");
+    // Ends the background processes of a guide that fails before its last step.
+    let script = format!("set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{steps}");
     let program = Path::new(BINARY).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
     let mut command = Command::new("timeout");
@@ -62,49 +62,60 @@ fn follow_once(guide: &str) -> Output {
 }
 
 #[test]
-fn the_guide_to_webhooks_leads_from_a_receiver_to_a_dead_letter_that_arrived_after_all() {
-    let said = follow("webhooks.md");
-    let received: Vec<_> = said.lines().filter(|line| line.contains(r#""order": 17"#)).collect();
-    assert!(received.len() >= 2 && received.iter().all(|line| line.starts_with("new:")), "{said}");
+fn first_saga_guide_shows_a_rollback() {
+    let output = run_guide("first-saga-over-http.md");
+    assert!(output.contains("trip-2 was rolled back") && output.contains("compensated"), "{output}");
+    let calls: Vec<_> = output.lines().skip_while(|line| *line != "422 /hotel/book").collect();
+    assert!(calls.starts_with(&["422 /hotel/book", "200 /flight/cancel"]), "{output}");
 }
 
 #[test]
-fn the_guide_to_lifecycles_leads_from_a_machine_to_parcels_that_the_server_moves() {
-    let said = follow("lifecycles.md");
-    assert!(said.contains("refused, as it should be") && said.contains("it is at its end"), "{said}");
+fn webhook_guide_requeues_a_dead_letter_that_then_arrives() {
+    let output = run_guide("webhooks.md");
+    let received: Vec<_> = output.lines().filter(|line| line.contains(r#""order": 17"#)).collect();
+    assert!(received.len() >= 2 && received.iter().all(|line| line.starts_with("new:")), "{output}");
 }
 
-/// A unit of systemd, by the names of its settings.
+#[test]
+fn lifecycle_guide_moves_parcels_by_hand_and_by_the_server() {
+    let output = run_guide("lifecycles.md");
+    assert!(
+        output.contains("refused: no such edge") && output.contains("refused: the parcel has ended"),
+        "{output}"
+    );
+}
+
+/// The settings of a systemd unit.
 struct Unit(String);
 
 impl Unit {
     #[track_caller]
-    fn says(&self, name: &str) -> &str {
+    fn setting(&self, name: &str) -> &str {
         let named = |line| str::strip_prefix(line, name)?.strip_prefix('=');
         self.0.lines().find_map(named).unwrap_or_else(|| panic!("the unit has no {name}"))
     }
 }
 
-/// The words of the one command that has all of these.
+/// The words of the only command that contains all of `words`.
 #[track_caller]
 fn command_with<'a>(commands: &'a str, words: &[&str]) -> Vec<&'a str> {
     let lines = commands.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    let meant: Vec<_> = lines.filter(|line| words.iter().all(|word| line.contains(word))).collect();
-    let [command] = meant.as_slice() else { panic!("{words:?} stand in {} commands", meant.len()) };
+    let matching: Vec<_> = lines.filter(|line| words.iter().all(|word| line.contains(word))).collect();
+    let [command] = matching.as_slice() else { panic!("{words:?} are in {} commands", matching.len()) };
     command.clone()
 }
 
-/// What is given after a flag.
+/// The value of a flag.
 #[track_caller]
-fn given<'a>(words: &[&'a str], flag: &str) -> &'a str {
+fn flag_value<'a>(words: &[&'a str], flag: &str) -> &'a str {
     let at = words.iter().position(|word| *word == flag).unwrap_or_else(|| panic!("no {flag} in {words:?}"));
     words[at + 1]
 }
 
-/// A server that ends with its test.
-struct Served(Child);
+/// A server that is killed on drop.
+struct KilledOnDrop(Child);
 
-impl Drop for Served {
+impl Drop for KilledOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -112,29 +123,29 @@ impl Drop for Served {
 }
 
 #[test]
-fn a_service_that_is_installed_as_the_guide_says_may_read_its_settings_and_knows_the_key() {
+fn installed_service_reads_its_settings_and_accepts_its_key() {
     let (guide, unit) = (commands("running-it.md"), Unit(file("deploy/backstitch.service")));
-    let start: Vec<&str> = unit.says("ExecStart").split(' ').collect();
-    let (program, settings) = (start[0], given(&start, "--config"));
-    let (user, group) = (unit.says("User"), unit.says("Group"));
-    let state = format!("/var/lib/{}", unit.says("StateDirectory"));
+    let start: Vec<&str> = unit.setting("ExecStart").split(' ').collect();
+    let (program, settings) = (start[0], flag_value(&start, "--config"));
+    let (user, group) = (unit.setting("User"), unit.setting("Group"));
+    let state = format!("/var/lib/{}", unit.setting("StateDirectory"));
 
     let made = command_with(&guide, &["useradd", "--user-group"]);
-    assert_eq!((made.last(), group), (Some(&user), user), "the user of the unit is made, with its group");
+    assert_eq!((made.last(), group), (Some(&user), user), "the unit's user is created with its group");
     let directory = command_with(&guide, &["install", "-d", &state]);
-    assert_eq!((given(&directory, "-o"), given(&directory, "-m")), (user, "700"));
+    assert_eq!((flag_value(&directory, "-o"), flag_value(&directory, "-m")), (user, "700"));
     let copied = command_with(&guide, &["install", "deploy/backstitch.toml", settings]);
     assert_eq!(
-        (given(&copied, "-g"), given(&copied, "-m")),
+        (flag_value(&copied, "-g"), flag_value(&copied, "-m")),
         (group, "640"),
-        "the server may read its settings"
+        "the server can read its settings"
     );
     let (folder, _) = program.rsplit_once('/').unwrap();
     command_with(&guide, &["install", "target/dist/backstitch", &format!("{folder}/")]);
     let key = command_with(&guide, &["keys", "create"]);
     assert_eq!(key[..5], ["runuser", "-u", user, "--", program]);
 
-    // The same beneath a folder that stands for the root.
+    // The same below a directory in place of the root.
     let root = tempfile::tempdir().unwrap();
     let root = root.path();
     let beneath = |path: &str| format!("{}{path}", root.display());
@@ -160,13 +171,18 @@ fn a_service_that_is_installed_as_the_guide_says_may_read_its_settings_and_knows
     let key = String::from_utf8(made.stdout).unwrap();
     let mut server = Command::new(BINARY);
     server.args(words(&start[1..])).args(["--listen", "127.0.0.1:0"]);
-    server.current_dir(beneath(unit.says("WorkingDirectory"))).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut server = Served(server.spawn().unwrap());
+    server
+        .current_dir(beneath(unit.setting("WorkingDirectory")))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut server = KilledOnDrop(server.spawn().unwrap());
     let mut line = String::new();
     BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let address =
-        line.trim().strip_prefix("listening on ").unwrap_or_else(|| panic!("it does not start: {line}"));
+    let address = line
+        .trim()
+        .strip_prefix("listening on ")
+        .unwrap_or_else(|| panic!("the server did not start: {line}"));
     let ask = ["ps", "--server", address].map(str::to_owned);
-    assert_eq!(run(&ask, &[]).status.code(), Some(1), "everybody needs a key");
-    assert_eq!(run(&ask, &[("BACKSTITCH_KEY", &key)]).status.code(), Some(0), "and this one is known");
+    assert_eq!(run(&ask, &[]).status.code(), Some(1), "a request without a key is refused");
+    assert_eq!(run(&ask, &[("BACKSTITCH_KEY", &key)]).status.code(), Some(0), "the created key is accepted");
 }

@@ -80,7 +80,7 @@ fn in_effect(services: &Services) -> Vec<Service> {
 }
 
 #[tokio::test]
-async fn what_is_done_is_in_effect_until_it_is_undone() {
+async fn action_is_in_effect_until_it_is_undone() {
     let (services, caller) = (services().await, Caller::of("a"));
     let done = caller.answer(&services, Service::Payment, Phase::Do).await;
     assert_eq!((done.status, done.json()["receipt"].is_string()), (200, true));
@@ -91,7 +91,7 @@ async fn what_is_done_is_in_effect_until_it_is_undone() {
 }
 
 #[tokio::test]
-async fn a_call_repeated_under_its_key_is_applied_once_and_answered_the_same() {
+async fn repeated_call_is_applied_once_with_the_same_response() {
     let (services, caller) = (services().await, Caller::of("a"));
     let first = caller.answer(&services, Service::Payment, Phase::Do).await;
     assert_eq!(caller.answer(&services, Service::Payment, Phase::Do).await, first);
@@ -154,7 +154,7 @@ async fn a_service_can_fail_the_first_times_and_then_succeed() {
 }
 
 #[tokio::test]
-async fn a_service_that_hangs_has_done_its_work_and_answers_when_released() {
+async fn hanging_service_has_done_its_work_before_its_response() {
     let services = services().await;
     let caller = Caller::with("a", "demo:hang:logistics");
     let waiting = caller.answer(&services, Service::Logistics, Phase::Do);
@@ -190,7 +190,7 @@ async fn every_call_is_written_down_as_it_came() {
 }
 
 #[tokio::test]
-async fn what_is_no_call_is_told_so() {
+async fn invalid_call_is_refused() {
     let services = services().await;
     let client: Client<HttpConnector, Full<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
     for (path, body, status) in

@@ -1,4 +1,4 @@
-//! An order for which every service does its part.
+//! An order that completes.
 
 use super::super::findings::Findings;
 use super::super::stage::{Ending, Stage};

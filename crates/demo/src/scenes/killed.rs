@@ -1,4 +1,4 @@
-//! The server is killed while inventory is at work. The next one asks inventory again, under the same key.
+//! The server is killed during a call to inventory. The restarted server repeats the call under the same key.
 
 use super::super::findings::Findings;
 use super::super::services::{Phase, Service};

@@ -1,4 +1,4 @@
-//! What is shown, each with how it should end.
+//! The scenes with their expected results.
 
 mod completes;
 mod killed;
@@ -39,9 +39,9 @@ impl Scene {
             Self::Completes => "An order completes",
             Self::Refused => "Inventory refuses, the payment is refunded",
             Self::TimesOut => "Logistics does not answer in time, all three are rolled back",
-            Self::RefundFails => "The refund keeps failing, the administrator is told and resolves it",
+            Self::RefundFails => "The refund keeps failing, an operator is alerted and resolves it",
             Self::Reordered => "The services change places between two orders",
-            Self::Killed => "The server is killed in the middle of an order and goes on",
+            Self::Killed => "The server is killed in the middle of an order and continues",
             Self::Provisions => "A site waits for its link and goes live, another fails and stays so",
         }
     }

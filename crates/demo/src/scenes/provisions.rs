@@ -1,5 +1,5 @@
-//! Two sites: one waits for its owner's GitHub account, gets it and goes live; one fails on quota, and the webhook that
-//! comes late does not revive it.
+//! Two sites: one waits for its owner's GitHub account and goes live; one fails on quota, and a late webhook does not
+//! revive it.
 
 use super::super::findings::Findings;
 use super::super::stage::Stage;

@@ -1,4 +1,4 @@
-//! An order whose refund fails until nobody tries any more: a person is told, refunds by hand, and says so.
+//! An order with a refund that runs out of retries: an operator is alerted, refunds by hand, and resolves the step.
 
 use super::super::findings::Findings;
 use super::super::services::{Phase, Service};

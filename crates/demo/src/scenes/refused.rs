@@ -1,4 +1,4 @@
-//! An order that inventory says no to: what was paid is paid back, and what was not done is not undone.
+//! An order that inventory refuses: the payment is refunded, and nothing else is undone.
 
 use super::super::findings::Findings;
 use super::super::services::{Phase, Service};

@@ -1,4 +1,4 @@
-//! Inventory is to come first from now on: the order under way keeps its services as they were, the next one does not.
+//! The services change their order: a running order keeps the old one, the next order uses the new one.
 
 use super::super::findings::Findings;
 use super::super::services::Service;

@@ -1,4 +1,4 @@
-//! An order that logistics never answers. Nobody knows whether it did its part, so that is undone too.
+//! An order that times out at logistics. Its outcome there is unknown, so it is undone too.
 
 use super::super::findings::Findings;
 use super::super::services::{Phase, Service};

@@ -1,4 +1,4 @@
-//! What the services answer.
+//! Responses of the simulated services.
 
 use backstitch_modules::orders::Service;
 use bytes::Bytes;
@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use super::behaviour::Behaviour;
 use super::ledger::Verdict;
 
-pub(super) type Answer = Response<Full<Bytes>>;
+pub(super) type ServiceResponse = Response<Full<Bytes>>;
 
-/// More than a caller of ours reads, unless it is told to.
+/// Larger than any response that callers read by default.
 const GIANT: usize = 8 * 1024 * 1024;
 
-/// What is sent in the end; none where the connection is closed instead.
-pub(super) fn answer(service: Service, behaviour: &Behaviour, verdict: &Verdict) -> Option<Answer> {
+/// The response; none if the connection is closed instead.
+pub(super) fn answer(service: Service, behaviour: &Behaviour, verdict: &Verdict) -> Option<ServiceResponse> {
     Some(match behaviour {
         Behaviour::Drop => return None,
         Behaviour::Fail => failure(StatusCode::INTERNAL_SERVER_ERROR, "BROKEN", "something went wrong here"),
@@ -24,7 +24,7 @@ pub(super) fn answer(service: Service, behaviour: &Behaviour, verdict: &Verdict)
             with(failure(StatusCode::SERVICE_UNAVAILABLE, "BUSY", "come back in a second"), RETRY_AFTER, "1")
         }
         Behaviour::Redirect => with(
-            failure(StatusCode::TEMPORARY_REDIRECT, "MOVED", "ask somebody else"),
+            failure(StatusCode::TEMPORARY_REDIRECT, "MOVED", "call another service"),
             LOCATION,
             "/elsewhere",
         ),
@@ -38,12 +38,12 @@ pub(super) fn answer(service: Service, behaviour: &Behaviour, verdict: &Verdict)
     })
 }
 
-/// An answer to what is no call.
-pub(super) fn mistaken(status: StatusCode, why: &str) -> Answer {
+/// The response to an invalid call.
+pub(super) fn mistaken(status: StatusCode, why: &str) -> ServiceResponse {
     failure(status, "BAD_CALL", why)
 }
 
-fn said(service: Service, verdict: &Verdict) -> Answer {
+fn said(service: Service, verdict: &Verdict) -> ServiceResponse {
     match verdict {
         Verdict::Done { receipt } => body(StatusCode::OK, &json!({ "receipt": receipt })),
         Verdict::Undone { receipt } => body(StatusCode::OK, &json!({ "undone": receipt })),
@@ -63,21 +63,21 @@ fn refusal(service: Service) -> &'static str {
     }
 }
 
-fn failure(status: StatusCode, code: &str, message: &str) -> Answer {
+fn failure(status: StatusCode, code: &str, message: &str) -> ServiceResponse {
     body(status, &json!({ "code": code, "message": message }))
 }
 
-fn body(status: StatusCode, body: &Value) -> Answer {
+fn body(status: StatusCode, body: &Value) -> ServiceResponse {
     with(plain(status, body.to_string()), CONTENT_TYPE, "application/json")
 }
 
-fn plain(status: StatusCode, body: impl Into<Bytes>) -> Answer {
+fn plain(status: StatusCode, body: impl Into<Bytes>) -> ServiceResponse {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
     answer
 }
 
-fn with(mut answer: Answer, name: HeaderName, value: &'static str) -> Answer {
+fn with(mut answer: ServiceResponse, name: HeaderName, value: &'static str) -> ServiceResponse {
     answer.headers_mut().insert(name, HeaderValue::from_static(value));
     answer
 }

@@ -1,35 +1,35 @@
-//! The ways a service can behave.
+//! Behaviours of a simulated service.
 
 use std::time::Duration;
 
-/// What a service does about a call.
+/// The reaction to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Behaviour {
-    /// `succeed`: carries it out and says so.
+    /// `succeed`: takes effect and responds.
     Succeed,
-    /// `refuse`: says no for good, with 422 and a reason such as `OUT_OF_STOCK`.
+    /// `refuse`: no effect, 422 with a reason such as `OUT_OF_STOCK`.
     Refuse,
-    /// `fail`: does nothing and answers 500.
+    /// `fail`: no effect, 500.
     Fail,
-    /// `busy`: does nothing, answers 503 and asks to be called again in a second.
+    /// `busy`: no effect, 503 with a `Retry-After` of one second.
     Busy,
-    /// `hang`: carries it out and says nothing until it is released, or the caller has left.
+    /// `hang`: takes effect and responds only when released, or never if the caller disconnects.
     Hang,
-    /// `delay`: carries it out and says so only after this time.
+    /// `delay`: takes effect and responds after this time.
     Delay(Duration),
-    /// `garbage`: carries it out and answers 200 with what is no JSON.
+    /// `garbage`: takes effect and responds 200 without valid JSON.
     Garbage,
-    /// `giant`: carries it out and answers 200 with more than anybody wants to read.
+    /// `giant`: takes effect and responds 200 with an oversized body.
     Giant,
-    /// `redirect`: does nothing and answers 307.
+    /// `redirect`: no effect, 307.
     Redirect,
-    /// `drop`: carries it out and closes the connection without an answer.
+    /// `drop`: takes effect and closes the connection without a response.
     Drop,
-    /// Behaves so the first times it is called under a key, and succeeds from then on.
+    /// This behaviour for the first calls under a key, then success.
     First(u32, Box<Behaviour>),
 }
 
-/// What becomes of the work that a call asks for.
+/// The effect of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     CarriedOut,
@@ -38,7 +38,7 @@ pub(super) enum Work {
 }
 
 impl Behaviour {
-    /// The behaviour to a call under a key that `earlier` ones were made under.
+    /// The behaviour of a call after this many calls under its key.
     pub(super) fn after(self, earlier: u32) -> Self {
         match self {
             Self::First(times, behaviour) if earlier < times => behaviour.after(earlier),
@@ -47,7 +47,7 @@ impl Behaviour {
         }
     }
 
-    /// The work comes before the answer: what is lost with an answer is only the knowledge of it.
+    /// The effect precedes the response, so a lost response loses only the knowledge of it.
     pub(super) fn work(&self) -> Work {
         match self {
             Self::Refuse => Work::Refused,
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_holds_for_the_first_times_is_over_after_them() {
+    fn first_times_behaviour_ends_after_them() {
         let twice = Behaviour::First(2, Box::new(Behaviour::Busy));
         let seen: Vec<_> = (0..4).map(|earlier| twice.clone().after(earlier)).collect();
         assert_eq!(seen, [Behaviour::Busy, Behaviour::Busy, Behaviour::Succeed, Behaviour::Succeed]);

@@ -1,4 +1,4 @@
-//! What the services were asked, and what is in effect of it.
+//! The calls to the simulated services and their effects.
 
 use std::collections::HashMap;
 
@@ -7,41 +7,41 @@ use backstitch_modules::orders::Service;
 
 use super::behaviour::Work;
 
-/// One call, as it came.
+/// A received call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     /// The service that was called.
     pub service: Service,
-    /// To do its part, or to undo it.
+    /// Action or compensation.
     pub phase: Phase,
     /// Its `Idempotency-Key`.
     pub key: String,
-    /// The saga that calls.
+    /// The calling saga.
     pub saga: String,
-    /// The saga's step that calls.
+    /// The calling step.
     pub step: String,
-    /// Which attempt of the step it is.
+    /// The attempt.
     pub attempt: u32,
     /// Its `traceparent`.
     pub traceparent: Option<String>,
-    /// The status it was answered with; none while it waits, and where no answer was ever sent.
+    /// The status of the response; none while it waits, or if no response was sent.
     pub answered: Option<u16>,
 }
 
-/// Something that was done and not undone.
+/// An effect that was not undone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
-    /// The service that did it.
+    /// The service.
     pub service: Service,
-    /// The saga it was done for.
+    /// The saga.
     pub saga: String,
-    /// The saga's step.
+    /// The step.
     pub step: String,
-    /// How often; more than once only where one step called under several keys.
+    /// How often; more than once only if a step used several keys.
     pub times: u32,
 }
 
-/// What a service says about the work that a call asks for.
+/// The result of a call's work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Done {
@@ -51,25 +51,25 @@ pub(super) enum Verdict {
         receipt: Option<String>,
     },
     Refused,
-    /// It was undone before it was done.
+    /// The undo arrived first.
     TooLate,
-    /// Nothing was decided.
+    /// Undecided.
     Open,
 }
 
-/// What a step of a saga has at a service.
+/// A service's state for a step of a saga.
 #[derive(Default)]
 struct Account {
     position: usize,
     times: u32,
     receipt: Option<String>,
-    /// Once undone it stays so.
+    /// Set by an undo, for good.
     closed: bool,
 }
 
 type Key = (Service, Phase, String);
 
-/// The books of all services.
+/// The ledger of all services.
 #[derive(Default)]
 pub(super) struct Ledger {
     calls: Vec<Call>,
@@ -79,7 +79,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Writes a call down. Gives its number, and how many were made before under the same key.
+    /// Records a call. Returns its number, and the number of earlier calls under the same key.
     pub(super) fn hear(&mut self, call: Call) -> (usize, u32) {
         let under = self.calls_under.entry((call.service, call.phase, call.key.clone())).or_default();
         let earlier = *under;
@@ -88,7 +88,7 @@ impl Ledger {
         (self.calls.len() - 1, earlier)
     }
 
-    /// Does the work of a call, unless that was decided before.
+    /// Does the work of a call, unless its key was decided before.
     pub(super) fn settle(&mut self, number: usize, work: Work) -> Verdict {
         let Some(call) = self.calls.get(number) else { return Verdict::Open };
         let account = (call.service, call.saga.clone(), call.step.clone());
@@ -104,7 +104,7 @@ impl Ledger {
         }
         let verdict = match (call.phase, work) {
             (_, Work::LeftAlone) => return Verdict::Open,
-            // An undo is asked for until it is done, so a no to it is not the last word.
+            // An undo is retried until it succeeds, so its refusal is not final.
             (Phase::Undo, Work::Refused) => return Verdict::Refused,
             (Phase::Do, Work::Refused) => Verdict::Refused,
             (Phase::Do, Work::CarriedOut) => {

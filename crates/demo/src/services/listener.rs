@@ -1,4 +1,4 @@
-//! Takes calls and answers them as their service behaves.
+//! Receives calls and responds by the service's behaviour.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use super::answer::{Answer, answer, mistaken};
+use super::answer::{ServiceResponse, answer, mistaken};
 use super::behaviour::Behaviour;
 use super::shared::Shared;
 use super::{request, wish};
 
-/// More than any call of ours holds.
+/// Larger than any call of the server.
 const LONGEST_CALL: usize = 16 * 1024 * 1024;
-/// How long to wait when the machine has no room for another connection.
+/// The wait when the machine has no free socket.
 const OUT_OF_SOCKETS: Duration = Duration::from_millis(50);
 
-/// The connection is closed without an answer.
+/// The connection is closed without a response.
 #[derive(Debug, thiserror::Error)]
 #[error("the service hangs up")]
 struct HangsUp;
@@ -43,11 +43,11 @@ pub(super) async fn run(listener: TcpListener, shared: Arc<Shared>) {
 async fn serve(stream: TcpStream, shared: Arc<Shared>) {
     let _ = stream.set_nodelay(true);
     let service = service_fn(|request| respond(request, &shared));
-    // It ends in an error whenever somebody hangs up, which is part of the play.
+    // Disconnects are part of the demo.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn respond(request: Request<Incoming>, shared: &Shared) -> Result<Answer, HangsUp> {
+async fn respond(request: Request<Incoming>, shared: &Shared) -> Result<ServiceResponse, HangsUp> {
     let Some(place) = request::route(request.method(), request.uri().path()) else {
         return Ok(mistaken(StatusCode::NOT_FOUND, "use POST /payment/do, /payment/undo, /inventory/do …"));
     };
@@ -60,7 +60,7 @@ async fn respond(request: Request<Incoming>, shared: &Shared) -> Result<Answer, 
         Ok((call, wish)) => (call, wish.unwrap_or_else(|| shared.behaviour(service, phase))),
         Err(why) => return Ok(mistaken(StatusCode::BAD_REQUEST, &why)),
     };
-    // Before the call is heard of, so that who hears of it can release it.
+    // Subscribed before the call is recorded, so a release after the record is not missed.
     let mut releases = shared.releases();
     let (number, behaviour, verdict) = {
         let mut ledger = shared.ledger();

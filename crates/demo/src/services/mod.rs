@@ -1,10 +1,12 @@
 //! Payment, inventory and logistics, simulated on one loopback port: `POST /{service}/do` and `POST /{service}/undo`.
 //!
-//! They do what real services are asked to do: a call that is repeated under its `Idempotency-Key` is carried out once
-//! and answered the same; an undo without its do is a success, and the do that comes late is refused.
+//! They respect idempotency keys as real services must: a repeated call is carried out once and gets the same response;
+//! an undo
+//! without its action succeeds, and the late action is refused.
 //!
-//! How they behave can be set for each service and phase, and by each order itself: an item whose `sku` reads
-//! `demo:KIND[-undo]:SERVICE[:TIME][:TIMESx]` is no article but a wish about that order. [`Behaviour`] lists the kinds.
+//! Behaviours are set per service and phase, or by an order: an item with the `sku`
+//! `demo:KIND[-undo]:SERVICE[:TIME][:TIMESx]` sets
+//! the behaviour for that order. [`Behaviour`] lists the kinds.
 //!
 //! ```
 //! use backstitch_demo::services::{Behaviour, Phase, Service, Services};
@@ -42,7 +44,7 @@ pub use ledger::{Applied, Call};
 
 use shared::Shared;
 
-/// The services, until this is dropped; then they and all connections to them are gone.
+/// The running services. Dropping this ends them and their connections.
 pub struct Services {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -50,10 +52,10 @@ pub struct Services {
 }
 
 impl Services {
-    /// Begins to listen on a free port of the loopback. All services behave alike until [`Services::set`] says otherwise.
+    /// Starts on a free loopback port. All services behave alike until [`Services::set`].
     ///
     /// # Errors
-    /// When there is no such port.
+    /// When there is no free port.
     pub async fn start(behaviour: Behaviour) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -62,41 +64,41 @@ impl Services {
         Ok(Self { address, shared, _listening: AbortOnDropHandle::new(listening) })
     }
 
-    /// Where they listen.
+    /// Their address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where a service is asked to do its part, or to undo it.
+    /// The address of a service's action or compensation.
     #[must_use]
     pub fn url(&self, service: Service, phase: Phase) -> String {
         format!("http://{}/{}/{}", self.address, service.name(), phase.as_str())
     }
 
-    /// Makes a service behave so from its next call on, unless the order that calls has a wish of its own.
+    /// Sets the behaviour of a service's later calls; an order's own item takes precedence.
     pub fn set(&self, service: Service, phase: Phase, behaviour: Behaviour) {
         self.shared.set(service, phase, behaviour);
     }
 
-    /// Lets those calls be answered that hang now.
+    /// Releases hanging calls.
     pub fn release(&self) {
         self.shared.release();
     }
 
-    /// Every call that was made, in the order they came.
+    /// Every call in order.
     #[must_use]
     pub fn calls(&self) -> Vec<Call> {
         self.shared.ledger().calls().to_vec()
     }
 
-    /// Everything that was done and not undone, in the order it was done.
+    /// Every effect that was not undone, in order.
     #[must_use]
     pub fn applied(&self) -> Vec<Applied> {
         self.shared.ledger().applied()
     }
 
-    /// Waits for the first call that is `wanted`, also among those that were made before.
+    /// Waits for the first call that matches, including earlier calls.
     pub async fn heard(&self, wanted: impl Fn(&Call) -> bool) -> Call {
         self.shared.heard(wanted).await
     }

@@ -1,4 +1,4 @@
-//! A call of a step, read from HTTP.
+//! Parses a step's call.
 
 use backstitch::Phase;
 use backstitch_modules::orders::Service;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::ledger::Call;
 
-/// What of a call's body the services look at.
+/// The used parts of a call's body.
 #[derive(Deserialize)]
 struct Body {
     saga_id: String,
@@ -19,14 +19,14 @@ struct Body {
     input: Value,
 }
 
-/// Which service is to do what.
+/// The service and phase of a path.
 pub(super) fn route(method: &Method, path: &str) -> Option<(Service, Phase)> {
     let (service, phase) = path.strip_prefix('/')?.split_once('/')?;
     let phase = [Phase::Do, Phase::Undo].into_iter().find(|it| it.as_str() == phase)?;
     (method == Method::POST).then_some((Service::named(service)?, phase))
 }
 
-/// The call, and the input of the saga that makes it.
+/// The call, and the input of its saga.
 ///
 /// # Errors
 /// What is missing.

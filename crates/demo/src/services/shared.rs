@@ -1,4 +1,4 @@
-//! What all connections of the services share.
+//! State shared by all connections of the services.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -49,12 +49,12 @@ impl Shared {
         self.released.send_replace(());
     }
 
-    /// Tells of releases from now on.
+    /// Subscribes to releases.
     pub(super) fn releases(&self) -> watch::Receiver<()> {
         self.released.subscribe()
     }
 
-    /// Wakes whoever waits for a call.
+    /// Wakes all waiting calls.
     pub(super) fn tell(&self) {
         self.heard.send_replace(());
     }
@@ -66,7 +66,7 @@ impl Shared {
             if let Some(call) = found {
                 return call;
             }
-            // The sender is ours, so there is always a next time.
+            // The sender lives as long as this value.
             let _ = news.changed().await;
         }
     }

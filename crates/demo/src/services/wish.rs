@@ -1,4 +1,4 @@
-//! What an order wishes for itself: `demo:KIND[-undo]:SERVICE[:TIME][:TIMESx]` in place of an article.
+//! A behaviour requested by an order: `demo:KIND[-undo]:SERVICE[:TIME][:TIMESx]` as an item.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const PREFIX: &str = "demo:";
 const FORM: &str =
     "write it like demo:refuse:inventory, demo:fail-undo:payment:3x or demo:delay:logistics:500ms";
 
-/// How one service is to behave towards one order.
+/// A service's behaviour for one order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Wish {
     service: Service,
@@ -20,10 +20,10 @@ pub(super) struct Wish {
     behaviour: Behaviour,
 }
 
-/// What the input of a saga wishes of this service, if anything.
+/// The behaviour that a saga's input requests of this service, if any.
 ///
 /// # Errors
-/// When a wish cannot be understood: a misspelt one must not look like a service that works.
+/// When the item is malformed: a typo must not look like a working service.
 pub(super) fn of(input: &Value, service: Service, phase: Phase) -> Result<Option<Behaviour>, String> {
     let items = input.get("items").and_then(Value::as_array).into_iter().flatten();
     let skus = items.filter_map(|item| item.get("sku").and_then(Value::as_str));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_that_cannot_be_understood_is_told() {
+    fn unreadable_wish_is_an_error() {
         for sku in [
             "demo:",
             "demo:refuse",

@@ -1,6 +1,6 @@
-//! The one checker of what must always hold for an instance, fed by nothing but its log.
+//! The invariant checker for instances, which reads only their log.
 //!
-//! It keeps its own books and shares no code with [`decide`](super::decide) or the fold.
+//! It keeps its own state and shares no code with [`decide`](super::decide) or the fold.
 
 use super::draft::{Draft, FAILED, INTERNAL};
 use super::event::{AbandonReason, Event, Recorded};
@@ -9,7 +9,7 @@ use crate::performer::Performer;
 use crate::saga::Violation;
 use crate::time::Timestamp;
 
-/// Everything in this log that must never happen, in the order of the log. A log need not have ended.
+/// Every violation in this log, in the order of the log. The log need not have ended.
 #[must_use]
 pub fn audit(machine: &Machine, log: &[Recorded]) -> Vec<Violation> {
     let mut audit = Audit { draft: machine.draft(), books: None, seq: 0, at: None, found: Vec::new() };
@@ -28,7 +28,7 @@ struct Books {
     failures: u32,
     /// A worker has leased the attempt.
     leased: bool,
-    /// A start was just made in a pause state: the next event must go on.
+    /// The instance was started again in a pause state, so the next event must leave it.
     goes_on: bool,
     abandoned: bool,
 }
@@ -168,7 +168,7 @@ impl Audit<'_> {
 
     fn counted(&mut self, books: &Books, attempt: u32) {
         if attempt != books.starts {
-            self.blame(5, format!("it was started {} times, and {attempt} is told", books.starts));
+            self.blame(5, format!("it was started {} times, but the event says {attempt}", books.starts));
         }
     }
 }

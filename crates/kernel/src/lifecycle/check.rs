@@ -1,4 +1,4 @@
-//! The check that turns a draft into a machine, or lists every mistake in it.
+//! Validation: turns a draft into a machine, or lists every error.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use crate::mistakes::{Mistakes, Problems};
 use crate::topic;
 
 impl Draft {
-    /// Checks the whole machine and works out what may follow what.
+    /// Validates the whole machine and computes the transitions.
     ///
     /// # Errors
-    /// All mistakes at once, each with its place.
+    /// All errors together with their paths.
     pub fn check(self) -> Result<Machine, Problems> {
         let mut check = Check { draft: &self, mistakes: Mistakes::default(), known: HashSet::new() };
         check.head();
@@ -22,7 +22,7 @@ impl Draft {
         check.errors();
         check.actions();
         check.times();
-        // A name that is nowhere would only make others look unreachable.
+        // An unknown name would only make other states look unreachable.
         if check.mistakes.is_empty() {
             check.ways();
         }
@@ -55,7 +55,7 @@ impl Draft {
         state == FAILED || self.terminal.iter().any(|end| end == state)
     }
 
-    /// What may follow a state by somebody's wish.
+    /// The states that a request may move to.
     fn follows(&self, state: &str) -> BTreeSet<&str> {
         let edges = self.edges.iter().filter(|(from, _)| from == state).map(|(_, to)| to.as_str());
         let failed = self.can_fail.iter().any(|name| name == state).then_some(FAILED);
@@ -74,7 +74,7 @@ impl Check<'_> {
         self.mistakes.problem(place, message);
     }
 
-    /// A name that is the last part of a topic: a dot would make two parts of it.
+    /// A name that becomes the last part of a topic, so it must not contain a dot.
     fn token(&mut self, place: &str, name: &str) {
         if name.contains('.') {
             self.problem(place, "contains '.': use letters, digits, `-` and `_`, since topics end in it");
@@ -133,11 +133,11 @@ impl Check<'_> {
                 format!("`{initial}` is terminal, and everything would be over as it begins: begin in another state"),
             );
         } else if self.draft.pause.contains_key(initial) {
-            self.problem("initial", format!("`{initial}` is a pause state: begin where something goes on"));
+            self.problem("initial", format!("`{initial}` is a pause state: choose another initial state"));
         }
     }
 
-    /// Whether there is a state of this name; says so if there is none.
+    /// Whether the state exists; reports an error otherwise.
     fn is_known(&mut self, place: &str, state: &str) -> bool {
         let known = self.known.contains(state);
         if !known {
@@ -177,17 +177,17 @@ impl Check<'_> {
             if is_known && draft.ends(state) {
                 self.problem(&place, format!("`{state}` is terminal, and nothing follows it: leave it out"));
             }
-            // What is nowhere is told once.
+            // Each unknown state is reported once.
             if if again == state { is_known } else { self.is_known(&place, again) } {
                 if draft.pause.contains_key(again) {
                     self.problem(
                         &place,
-                        format!("a start would only wait in `{again}`: name a state that goes on"),
+                        format!("a start would wait again in `{again}`: name a state that is no pause state"),
                     );
                 } else if draft.ends(again) {
                     self.problem(
                         &place,
-                        format!("`{again}` is terminal, and a start would end it: name a state that goes on"),
+                        format!("`{again}` is terminal, so a start would end the instance: name a state that is not terminal"),
                     );
                 }
             }
@@ -327,7 +327,7 @@ impl Check<'_> {
         }
     }
 
-    /// Every state can be reached and leads to an end, and none that is only passed leads back to itself.
+    /// Every state is reachable and leads to an end, and no cycle consists only of states without an action.
     fn ways(&mut self) {
         let draft = self.draft;
         let mut ahead: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();

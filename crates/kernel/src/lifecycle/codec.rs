@@ -8,7 +8,7 @@ use super::event::{Event, Given, Started};
 use super::instance::Failure;
 use crate::error::StepError;
 use crate::payload::Payload;
-use crate::row::{Row, Unreadable};
+use crate::row::{LogRow, Unreadable};
 use crate::time::Timestamp;
 
 #[derive(Serialize, Deserialize)]
@@ -41,7 +41,7 @@ struct Leased {
     until: Timestamp,
 }
 
-/// The JSON part of an event's row; `None` where name, state and attempt say it all.
+/// The JSON part of an event's row; `None` if name, state and attempt are enough.
 #[must_use]
 pub fn data(event: &Event) -> Option<String> {
     match event {
@@ -78,7 +78,7 @@ pub fn event(
     attempt: Option<u32>,
     data: Option<&str>,
 ) -> Result<Event, Unreadable> {
-    let row = Row { name, step: state, attempt, data };
+    let row = LogRow { name, step: state, attempt, data };
     let attempt = row.attempt()?;
     Ok(match name {
         "lifecycle.started" => Event::Started(Arc::new(row.json::<Started>()?)),
@@ -88,7 +88,7 @@ pub fn event(
         }
         "lifecycle.transitioned" => {
             let Transitioned { from, data, unparsed, error } = row.json()?;
-            // A binary response stands in the row as `null`, which is read as none.
+            // A binary response is stored as `null`, which decodes to `None`.
             let data = if unparsed { Some(data.unwrap_or_default().marked_unparsed(true)) } else { data };
             Event::Transitioned { from, to: row.present("step", state)?.into(), attempt, data, error }
         }

@@ -1,4 +1,4 @@
-//! The page that explains lifecycles: what each input makes of each instance.
+//! The decision of every input in every state of an instance: start reading here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,99 +11,99 @@ use crate::error::StepError;
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
-/// What somebody wants, or has found out.
+/// An input to an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// To begin, or to begin again.
+    /// Start it, or start it again.
     Start(Given),
-    /// Another state.
+    /// Move it to another state.
     Transition {
-        /// Which.
+        /// The next state.
         to: String,
-        /// What comes with it.
+        /// Data for the log and for later actions.
         data: Option<Payload>,
     },
-    /// To give up.
+    /// Fail it.
     Fail(Failure),
-    /// To end it in the pause state it is in.
+    /// Abandon it in its pause state.
     Abandon {
-        /// Why.
+        /// The reason.
         note: String,
     },
-    /// The time of its pause is over.
+    /// Its pause has expired.
     PauseExpired {
         /// The pause; see [`Instance::entry`].
         entry: u64,
     },
     /// An outside worker has leased an attempt of the state's action.
     Leased {
-        /// Where it stood then; see [`Instance::entry`].
+        /// The entry into the state; see [`Instance::entry`].
         entry: u64,
-        /// Which attempt this is, from 1.
+        /// The attempt, from 1.
         attempt: u32,
     },
-    /// The time of a worker, or the wait for one, is over.
+    /// A worker's timeout, or the queue timeout, has passed.
     WorkerTimedOut {
-        /// Where it stood then; see [`Instance::entry`].
+        /// The entry into the state; see [`Instance::entry`].
         entry: u64,
-        /// Which attempt this is, from 1.
+        /// The attempt, from 1.
         attempt: u32,
-        /// Who found out; see [`Instance::token`].
+        /// The claim of the node that noticed it; see [`Instance::token`].
         token: u64,
     },
-    /// What came of an attempt of the state's action.
+    /// An attempt of the state's action has a result.
     Answered {
-        /// Where it stood then; see [`Instance::entry`].
+        /// The entry into the state; see [`Instance::entry`].
         entry: u64,
-        /// Which attempt this is, from 1.
+        /// The attempt, from 1.
         attempt: u32,
-        /// Who made it, if that was somebody who had to take it up first; see [`Instance::token`].
+        /// The claim of the performing node, if it needed one; see [`Instance::token`].
         token: Option<u64>,
-        /// What it gave.
+        /// The result.
         outcome: Result<Payload, StepError>,
     },
 }
 
-/// What follows.
+/// The result of a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Where it stood; nothing where there was nothing.
+    /// The previous state; none for a new instance.
     pub from: Option<Arc<str>>,
-    /// To append, at least one.
+    /// The events to append, at least one.
     pub events: Vec<Recorded>,
-    /// Where it stands then.
+    /// The instance afterwards.
     pub instance: Instance,
-    /// The attempt that an outside worker is to make, if one is.
+    /// The attempt for an outside worker, if there is one.
     pub offer: Option<Offer>,
 }
 
 /// An attempt for an outside worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// The queue that workers take it from.
+    /// The queue that workers lease it from.
     pub queue: String,
-    /// Which attempt it is, from 1.
+    /// The attempt, from 1.
     pub attempt: u32,
-    /// Not before.
+    /// The earliest time of a lease.
     pub due_at: Timestamp,
 }
 
-/// Why nothing changes.
+/// Why an input changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// Nobody has started it.
+    /// The instance does not exist.
     #[error("it was never started: start it first")]
     NeverStarted,
-    /// It is at its end.
+    /// The instance has ended.
     #[error("no non-terminal row to transition: it ended in `{state}`, and nothing changes that any more")]
     Ended {
-        /// Where.
+        /// Its state.
         state: Arc<str>,
     },
     /// It was abandoned.
     #[error("it was abandoned in `{state}`, and nothing changes that any more: use another key")]
     Abandoned {
-        /// The pause state it stays in.
+        /// The pause state that it stays in.
         state: Arc<str>,
     },
     /// Only an instance in a pause state can be abandoned.
@@ -111,13 +111,13 @@ pub enum Refused {
         "`{state}` is no pause state, and only a paused lifecycle can be abandoned: fail it, or let it go on"
     )]
     NotPaused {
-        /// Where it stands.
+        /// Its state.
         state: Arc<str>,
     },
-    /// It stands there already.
+    /// It is already in that state.
     #[error("it is in `{state}` already: there is nothing to do")]
     SameState {
-        /// Where.
+        /// The state.
         state: Arc<str>,
     },
     /// The machine has no such state.
@@ -126,50 +126,52 @@ pub enum Refused {
     /// The machine has no such edge.
     #[error("nothing leads from `{from}` to `{to}`: {}", listed(.instead))]
     NoEdge {
-        /// Where it stands.
+        /// The current state.
         from: Arc<str>,
-        /// Where it was to go.
+        /// The requested state.
         to: String,
-        /// Where it can go.
+        /// The allowed states.
         instead: Vec<String>,
     },
     /// It waits for a start.
-    #[error("`{from}` waits for a start, which goes on at `{to}`: start it again")]
+    #[error("`{from}` waits for a start, which leads to `{to}`: start it again")]
     WaitsForStart {
-        /// Where it stands.
+        /// The current state.
         from: Arc<str>,
-        /// Where a start goes on.
+        /// The state after a start.
         to: Arc<str>,
     },
-    /// The machine has no such kind of error.
-    #[error("the machine knows no errors of the kind `{0}`")]
+    /// The machine does not declare this kind of error.
+    #[error("the machine declares no error kind `{0}`")]
     UnknownErrorKind(String),
-    /// It cannot fail from there.
+    /// The current state cannot fail.
     #[error(
         "it cannot fail while it is in `{from}`: let it go on first, or declare a version that has it in `can_fail`"
     )]
     CannotFail {
-        /// Where it stands.
+        /// The current state.
         from: Arc<str>,
     },
-    /// A worker had leased this attempt before: its time goes on.
-    #[error("a worker has leased this attempt of `{state}` before: its time goes on")]
+    /// The attempt was leased before, and its timeout is running.
+    #[error("a worker already leased this attempt of `{state}`; its timeout is running")]
     LeasedBefore {
-        /// Where it stands.
+        /// The current state.
         state: Arc<str>,
     },
-    /// Whoever performed the action was too late: something else happened before.
-    #[error("the answer is late: it is in `{state}` by now, or somebody else makes this attempt: drop it")]
+    /// The result is late: the instance has moved on.
+    #[error(
+        "the result is late: the instance is now in `{state}`, or another worker has this attempt; discard it"
+    )]
     Late {
-        /// Where it stands.
+        /// The current state.
         state: Arc<str>,
     },
 }
 
-/// What an input makes of an instance of this key, which may not be there yet.
+/// Decides an input to the instance of this key, which may not exist yet.
 ///
 /// # Errors
-/// Why nothing changes; the instance stays exactly as it is.
+/// When nothing changes; the instance stays as it is.
 pub fn decide(
     machine: &Machine,
     key: &str,
@@ -227,7 +229,7 @@ pub fn decide(
             }
             course.abandon(AbandonReason::Expired);
         }
-        // Whatever an end is asked, it stays.
+        // An ended instance refuses every input.
         _ if instance.abandoned => return Err(Refused::Abandoned { state: from.clone() }),
         (Some(Kind::Terminal) | None, _) => return Err(Refused::Ended { state: from.clone() }),
         (Some(Kind::Passing), Input::Start(given)) => course.restart(given),
@@ -256,7 +258,7 @@ pub fn decide(
     Ok(course.decision(Some(from.clone())))
 }
 
-/// What is done in this state by a worker, and for how long, if this is the attempt that is awaited.
+/// The worker's action of this state and its timeout, if this is the awaited attempt.
 fn waiting_attempt<'m>(
     machine: &'m Machine,
     instance: &Instance,
@@ -307,20 +309,20 @@ fn may_follow(machine: &Machine, from: &Arc<str>, to: &str) -> Result<(), Refuse
     })
 }
 
-/// A decision that is being made.
+/// A decision in progress.
 struct Course<'m> {
     machine: &'m Machine,
     instance: Instance,
     events: Vec<Recorded>,
-    /// What the log says: never before what it said last.
+    /// The time of new events, never before the last event's time.
     now: Timestamp,
-    /// What the clock says: waits go by it, also where it was set back.
+    /// The clock's time, also after it was set back: waits use it.
     clock: Timestamp,
 }
 
 impl<'m> Course<'m> {
     fn of(machine: &'m Machine, instance: &Instance, now: Timestamp) -> Self {
-        // A clock that was set back does not turn a log around.
+        // A clock that was set back must not reorder the log.
         let (clock, now) = (now, now.max(instance.updated_at));
         Self { machine, instance: instance.clone(), events: Vec::new(), now, clock }
     }
@@ -345,7 +347,7 @@ impl<'m> Course<'m> {
         self.pass_on();
     }
 
-    /// Through states in which nothing is done. The check sees to it that they lead somewhere.
+    /// Passes through states without an action. The check guarantees that they lead to one that waits or ends.
     fn pass_on(&mut self) {
         while let Some(action) = self.machine.action(&self.instance.state)
             && action.performer.is_none()
@@ -393,7 +395,7 @@ impl<'m> Course<'m> {
         }
     }
 
-    /// Tells the waits of neighbours apart.
+    /// Varies the jitter between instances.
     fn seed(&self) -> u64 {
         self.instance.entered_at.as_micros().unsigned_abs() ^ self.instance.entry
     }
@@ -403,7 +405,7 @@ impl<'m> Course<'m> {
         Decision { from, events: self.events, instance: self.instance, offer }
     }
 
-    /// An attempt for a worker, if this decision is why there has to be one.
+    /// The attempt for a worker, if this decision starts one.
     fn offer(&self) -> Option<Offer> {
         let (queue, _) = self.machine.outside(&self.instance.state)?;
         let due_at = self.events.iter().find_map(|recorded| match recorded.event {

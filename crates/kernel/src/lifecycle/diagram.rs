@@ -1,4 +1,4 @@
-//! A machine as a picture that people can look at: Mermaid's `stateDiagram-v2`.
+//! Draws a machine as Mermaid's `stateDiagram-v2`.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use super::machine::{Kind, Machine};
 use crate::performer::Performer;
 
 impl Machine {
-    /// The picture.
+    /// The diagram.
     #[must_use]
     pub fn diagram(&self) -> String {
         let mut lines = vec!["stateDiagram-v2".to_owned()];
@@ -48,7 +48,7 @@ impl Machine {
         lines.join("\n") + "\n"
     }
 
-    /// An edge with the answers that lead along it.
+    /// An edge with the results that follow it.
     fn arrow(&self, from: &str, to: &str) -> String {
         let mut line = format!("    {} --> {}", alias(from), alias(to));
         let answers = self.action(from).into_iter().flat_map(|action| &action.next);
@@ -64,7 +64,7 @@ impl Machine {
     }
 }
 
-/// A name that Mermaid takes for one: it knows letters, digits and underscores only.
+/// An alias for Mermaid, which accepts only letters, digits and underscores.
 fn alias(state: &str) -> String {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() || c == '_' { c.to_string() } else { format!("_{:x}_", u32::from(c)) }

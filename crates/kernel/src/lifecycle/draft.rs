@@ -1,4 +1,4 @@
-//! A machine as it is written down, before anybody has looked whether it makes sense.
+//! A machine as written, before validation.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use crate::retry::Retry;
 use crate::saga::draft::{DEFAULT_STEP_TIMEOUT, default_retry};
 use crate::time::text;
 
-/// The state that every machine has: the end of what could not be done.
+/// The failure state of every machine.
 pub const FAILED: &str = "failed";
-/// The kind of an error that names none.
+/// The default kind of an error.
 pub const INTERNAL: &str = "internal";
-/// Where an answer without an error leads, in `next`.
+/// The key in `next` for a successful action.
 pub const OK: &str = "ok";
 /// The most states a machine may have.
 pub const MAX_STATES: usize = 200;
@@ -25,78 +25,78 @@ pub const MAX_MESSAGE: usize = 4096;
 /// The most kinds of errors a machine may have.
 pub const MAX_ERROR_KINDS: usize = 100;
 
-/// A machine before its check.
+/// A machine before validation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Draft {
-    /// The name it is driven by.
+    /// Its name.
     pub name: String,
     /// Its version.
     #[serde(default = "one")]
     pub version: u32,
-    /// What people read.
+    /// Its display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What the topics of its messages begin with; they end in the new state.
+    /// The prefix of its messages' topics; they end in the new state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// Where everything begins.
+    /// The initial state.
     pub initial: String,
-    /// All of them; [`FAILED`] need not be named.
+    /// All states; [`FAILED`] need not be listed.
     pub states: Vec<String>,
-    /// Those that nothing follows; [`FAILED`] is one.
+    /// The terminal states; [`FAILED`] is one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub terminal: Vec<String>,
-    /// Those that wait for somebody to start again, and where it goes on then.
+    /// The pause states, each with the state that a start leads to.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pause: BTreeMap<String, String>,
-    /// How long a pause state may last before its instance is abandoned. One that is not named lasts until a start.
+    /// Time limits of pause states; then the instance is abandoned. Without one a pause lasts until a start.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pause_expires: BTreeMap<String, Allowed>,
-    /// What may follow what.
+    /// The allowed transitions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub edges: Vec<(String, String)>,
-    /// From where [`FAILED`] may follow.
+    /// The states that may fail.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub can_fail: Vec<String>,
-    /// What errors are told apart by; [`INTERNAL`] need not be named.
+    /// The kinds of errors; [`INTERNAL`] need not be listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub error_kinds: Vec<String>,
-    /// What is done in a state, and where it leads.
+    /// The actions of states.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub actions: BTreeMap<String, DraftAction>,
-    /// A state that lasts longer than this counts as stuck.
+    /// An instance that stays in a state longer than this counts as stuck.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stuck_after: BTreeMap<String, Allowed>,
 }
 
-/// How long something may last.
+/// A time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Allowed(#[serde(with = "text")] pub Duration);
 
-/// What is done in a state, before its check.
+/// A state's action before validation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DraftAction {
-    /// Who does it; nobody where the state is only passed.
+    /// Its executor; none if the state is passed at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub performer: Option<Performer>,
-    /// Where each answer leads: [`OK`] and kinds of errors. An error that is not named here leads to [`FAILED`].
+    /// The next state for each result: [`OK`] and kinds of errors. Other errors lead to [`FAILED`].
     pub next: BTreeMap<String, String>,
-    /// How long one attempt may take; for an outside worker from when it leases the job.
+    /// Time limit of one attempt; for an outside worker from its lease on.
     #[serde(default = "default_timeout", with = "text")]
     pub timeout: Duration,
-    /// How long an attempt may wait for an outside worker; none where that has no end.
+    /// How long an attempt may wait for an outside worker; none means no limit.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     pub queue_timeout: Option<Duration>,
-    /// How often it is tried again.
+    /// The retry policy.
     #[serde(default = "default_retry")]
     pub retry: Retry,
 }
 
 impl Draft {
-    /// A machine of this name that begins in this state and has no other yet.
+    /// A machine with this name and only its initial state.
     #[must_use]
     pub fn new(name: impl Into<String>, initial: impl Into<String>) -> Self {
         let initial = initial.into();
@@ -120,7 +120,7 @@ impl Draft {
 }
 
 impl DraftAction {
-    /// A state that is only passed: nothing is done in it.
+    /// An action without work: the state is passed at once.
     #[must_use]
     pub fn passing_to(next: impl Into<String>) -> Self {
         Self {
@@ -132,13 +132,13 @@ impl DraftAction {
         }
     }
 
-    /// Done by this one, and followed by this state where it worked.
+    /// An action by this executor, followed by this state on success.
     #[must_use]
     pub fn performed_by(performer: Performer, next: impl Into<String>) -> Self {
         Self { performer: Some(performer), ..Self::passing_to(next) }
     }
 
-    /// The same, with where errors of a kind lead.
+    /// Adds the next state for errors of this kind.
     #[must_use]
     pub fn on_error(mut self, kind: impl Into<String>, next: impl Into<String>) -> Self {
         self.next.insert(kind.into(), next.into());

@@ -1,4 +1,4 @@
-//! What can happen to an instance of a machine: its part of the log's vocabulary.
+//! Events of instances.
 
 use std::sync::Arc;
 
@@ -9,69 +9,69 @@ use crate::error::StepError;
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
-/// One thing that happened. Its name in the log is [`Event::name`].
+/// An event. Its name in the log is [`Event::name`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It began, in the machine's initial state.
+    /// The instance was started in the machine's initial state.
     Started(Arc<Started>),
-    /// Somebody began again; where it stands is another matter.
+    /// The instance was started again.
     Restarted {
-        /// How often it was begun by now.
+        /// The number of starts so far.
         attempt: u32,
-        /// Whatever was given this time.
+        /// The start's input and correlation id.
         given: Given,
     },
-    /// It went from one state to another.
+    /// It moved from one state to another.
     Transitioned {
-        /// From here.
+        /// The previous state.
         from: Arc<str>,
-        /// To there.
+        /// The new state.
         to: Arc<str>,
-        /// How often it was begun by then.
+        /// The number of starts so far.
         attempt: u32,
-        /// What came with it.
+        /// The transition's data.
         data: Option<Payload>,
-        /// The error of an action that led there.
+        /// The action's error that led there.
         error: Option<Failure>,
     },
-    /// It came to its bad end.
+    /// It failed.
     Failed {
-        /// From here.
+        /// The previous state.
         from: Arc<str>,
-        /// How often it was begun by then.
+        /// The number of starts so far.
         attempt: u32,
-        /// Why.
+        /// The error.
         failure: Failure,
     },
-    /// An attempt of a state's action failed, and another one follows.
+    /// An attempt of a state's action failed, and a retry follows.
     ActionRetry {
         /// The state.
         state: Arc<str>,
         /// The attempt that failed, from 1.
         attempt: u32,
-        /// How many there can be.
+        /// The total number of attempts.
         max_attempts: u32,
-        /// Why it failed.
+        /// The error.
         error: StepError,
-        /// When the next one is due.
+        /// When the retry is due.
         retry_at: Timestamp,
     },
-    /// An outside worker has leased an attempt of a state's action: its time begins.
+    /// An outside worker has leased an attempt of a state's action: its timeout begins.
     ActionLeased {
         /// The state.
         state: Arc<str>,
         /// The attempt, from 1.
         attempt: u32,
-        /// Without an answer by then it has timed out.
+        /// When the attempt times out.
         until: Timestamp,
     },
-    /// It ended in a pause state without a transition.
+    /// It was abandoned in a pause state, without a transition.
     Abandoned {
-        /// The pause state, which it stays in.
+        /// The pause state.
         state: Arc<str>,
-        /// How often it was begun by then.
+        /// The number of starts so far.
         attempt: u32,
-        /// Why.
+        /// The reason.
         reason: AbandonReason,
     },
 }
@@ -80,12 +80,12 @@ pub enum Event {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum AbandonReason {
-    /// An operator asked for it.
+    /// An operator requested it.
     Requested {
-        /// What the operator wrote.
+        /// The operator's note.
         note: String,
     },
-    /// The pause lasted for as long as the machine allows.
+    /// The pause reached its time limit.
     Expired,
 }
 
@@ -99,7 +99,7 @@ impl AbandonReason {
         }
     }
 
-    /// What the operator wrote, if one asked for it.
+    /// The operator's note, if there is one.
     #[must_use]
     pub fn note(&self) -> Option<&str> {
         match self {
@@ -109,32 +109,32 @@ impl AbandonReason {
     }
 }
 
-/// What a first start is remembered by.
+/// The data of a first start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
     /// The machine's name.
     pub machine: String,
-    /// The machine's version; the instance keeps it to its end.
+    /// The machine's version, which the instance keeps.
     pub version: u32,
-    /// Which one of this machine it is.
+    /// The instance's key.
     pub key: String,
-    /// Where it begins.
+    /// Its first state.
     pub state: Arc<str>,
-    /// What links traces.
+    /// The correlation id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
-    /// What actions can read.
+    /// The input of actions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Payload>,
 }
 
-/// What a start can bring along.
+/// What a start may carry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Given {
-    /// What links traces; the first one of all starts counts.
+    /// The correlation id; the first start's counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
-    /// What actions can read; the newest one counts.
+    /// The input of actions; the newest start's counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Payload>,
 }
@@ -146,12 +146,12 @@ pub struct Recorded {
     pub seq: u64,
     /// When it was decided.
     pub at: Timestamp,
-    /// What happened.
+    /// The event.
     pub event: Event,
 }
 
 impl Event {
-    /// The names of all events there are.
+    /// The names of all events.
     pub const NAMES: [&'static str; 7] = [
         "lifecycle.started",
         "lifecycle.restarted",
@@ -176,7 +176,8 @@ impl Event {
         }
     }
 
-    /// The state it is about: the one it led to, the one whose action is leased or tried again, or the one it was abandoned in.
+    /// The state of the event: the new state, or the one whose action is leased or retried, or in which it was
+    /// abandoned.
     #[must_use]
     pub fn state(&self) -> Option<&str> {
         match self {
@@ -190,7 +191,7 @@ impl Event {
         }
     }
 
-    /// The attempt it is about: of the state's action for a lease or a retry, and of the whole for everything else.
+    /// The attempt of the event: of the state's action for a lease or a retry, otherwise the number of starts.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         match self {

@@ -1,4 +1,4 @@
-//! Where one thing stands that a machine describes: the fold of its log.
+//! The state of an instance: the fold of its log.
 
 use std::sync::Arc;
 
@@ -10,50 +10,50 @@ use super::machine::Machine;
 use crate::performer::Performer;
 use crate::time::Timestamp;
 
-/// Why something came to its bad end.
+/// Why an instance failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What alerts tell errors apart by; one of the machine's.
+    /// The kind of the error, one of the machine's.
     #[serde(rename = "error_kind")]
     pub kind: String,
-    /// What people read.
+    /// The message for people.
     pub message: String,
 }
 
-/// Where it stands.
+/// An instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instance {
-    /// In which state.
+    /// Its state.
     pub state: Arc<str>,
-    /// How often it was begun.
+    /// The number of starts.
     pub attempt: u32,
     /// The number of its newest event.
     pub seq: u64,
-    /// The number of the event that led into its state. A state that is entered twice is two places.
+    /// The number of the event that led into the state. Each entry into a state has its own.
     pub entry: u64,
-    /// Attempts of the state's action that have failed.
+    /// Failed attempts of the state's action.
     pub failures: u32,
-    /// Whether an outside worker has leased the attempt that is under way.
+    /// Whether an outside worker has leased the current attempt.
     pub leased: bool,
-    /// What was given by whoever began it: the first correlation id, the newest input.
+    /// The data of its starts: the first correlation id, the newest input.
     pub given: Given,
-    /// Why it failed, if it did and somebody said why.
+    /// Why it failed, if it failed with an error.
     pub failure: Option<Failure>,
-    /// Whether it ended in its pause state, in which it stays.
+    /// Whether it was abandoned in its pause state.
     pub abandoned: bool,
-    /// Since when it is in its state.
+    /// When it entered its state.
     pub entered_at: Timestamp,
-    /// When something happened last.
+    /// The time of its newest event.
     pub updated_at: Timestamp,
-    /// When its state is due: for its action to be performed, for the time of a worker or the wait for one to end, or for its
-    /// pause to expire.
+    /// When its state is due: to perform its action, to end a worker's timeout or queue timeout, or to expire its
+    /// pause.
     pub due_at: Option<Timestamp>,
-    /// The newest of those who took its action upon them; zero while nobody did. The log does not tell.
+    /// The token of the newest claim on its action; zero without one. The log does not contain it.
     pub token: u64,
 }
 
 impl Instance {
-    /// The fold of a log; none where the log does not begin with a start.
+    /// The fold of a log; none if the log does not begin with a start.
     #[must_use]
     pub fn of(machine: &Machine, log: &[Recorded]) -> Option<Self> {
         let (first, more) = log.split_first()?;
@@ -65,7 +65,7 @@ impl Instance {
         Some(instance)
     }
 
-    /// What a first start makes.
+    /// The instance after its first start.
     pub(super) fn begun(machine: &Machine, started: &Started, at: Timestamp) -> Self {
         Self {
             state: started.state.clone(),
@@ -84,12 +84,12 @@ impl Instance {
         }
     }
 
-    /// What an event makes of it.
+    /// Applies an event.
     pub(super) fn apply(&mut self, machine: &Machine, recorded: &Recorded) {
         self.seq = recorded.seq;
         self.updated_at = recorded.at;
         match &recorded.event {
-            // A log has one of these, and it is the first.
+            // A log has exactly one, its first event.
             Event::Started(_) => {}
             Event::Restarted { attempt, given } => {
                 self.attempt = *attempt;
@@ -131,28 +131,27 @@ impl Instance {
         self.failure = None;
     }
 
-    /// Whether nothing follows: it is in a terminal state, or was abandoned.
+    /// Whether it has ended: in a terminal state, or abandoned.
     #[must_use]
     pub fn has_ended(&self, machine: &Machine) -> bool {
         self.abandoned || machine.is_terminal(&self.state)
     }
 
-    /// The queue of the worker that performs its action, if none has leased it yet. During the wait before a retry there is
-    /// nothing to lease.
+    /// The queue of its action while no worker has leased it. During the backoff before a retry there is none.
     #[must_use]
     pub fn unleased_queue<'m>(&self, machine: &'m Machine) -> Option<&'m str> {
         let (queue, _) = machine.outside(&self.state)?;
         (!self.leased).then_some(queue)
     }
 
-    /// When its pause expires, if it is in one that does.
+    /// When its pause expires, if it does.
     #[must_use]
     pub fn pause_expires_at(&self, machine: &Machine) -> Option<Timestamp> {
         let allowed = machine.pause_expires(&self.state).filter(|_| !self.abandoned);
         allowed.map(|allowed| self.entered_at.plus(allowed))
     }
 
-    /// From when on it counts as stuck, if its state may not last for ever.
+    /// When it begins to count as stuck, if its state has such a limit.
     #[must_use]
     pub fn stuck_at(&self, machine: &Machine) -> Option<Timestamp> {
         let allowed = machine.stuck_after(&self.state).filter(|_| !self.has_ended(machine));
@@ -160,7 +159,7 @@ impl Instance {
     }
 }
 
-/// When a state is due that begins at this time.
+/// When a state that begins at this time is due.
 pub(super) fn due_at(machine: &Machine, state: &str, from: Timestamp) -> Option<Timestamp> {
     if let Some(allowed) = machine.pause_expires(state) {
         return Some(from.plus(allowed));
@@ -168,7 +167,7 @@ pub(super) fn due_at(machine: &Machine, state: &str, from: Timestamp) -> Option<
     let action = machine.action(state)?;
     match action.performer.as_ref()? {
         Performer::Code | Performer::Call(_) => Some(from),
-        // The time of a worker begins when it leases the attempt.
+        // A worker's timeout begins when it leases the attempt.
         Performer::Worker { .. } => action.queue_timeout.map(|wait| from.plus(wait)),
     }
 }

@@ -1,4 +1,4 @@
-//! A machine that makes sense: what may follow what, worked out.
+//! A validated machine with its computed transitions.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -16,28 +16,28 @@ pub struct Machine {
     pub(super) states: HashMap<Arc<str>, State>,
 }
 
-/// What is known of a state.
+/// Facts about a state.
 #[derive(Clone, Debug)]
 pub(super) struct State {
     pub(super) name: Arc<str>,
     pub(super) kind: Kind,
-    /// What may follow, [`FAILED`] included.
+    /// The possible next states, [`FAILED`] included.
     pub(super) next: BTreeSet<Arc<str>>,
 }
 
-/// What can become of a state.
+/// The kind of a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Something follows.
+    /// Other states follow.
     Passing,
-    /// It waits for somebody to start again, and goes on there.
+    /// It waits for a start, which leads to this state.
     Pause(Arc<str>),
-    /// Nothing follows.
+    /// A terminal state.
     Terminal,
 }
 
 impl Machine {
-    /// As it was written.
+    /// The draft that it was made from.
     #[must_use]
     pub fn draft(&self) -> &Draft {
         &self.draft
@@ -55,7 +55,7 @@ impl Machine {
         self.draft.version
     }
 
-    /// The topic of the message that tells of a state.
+    /// The topic of the messages about a state.
     #[must_use]
     pub fn topic(&self, state: &str) -> String {
         match &self.draft.subject {
@@ -64,19 +64,19 @@ impl Machine {
         }
     }
 
-    /// What can become of a state; nothing where there is no such state.
+    /// The kind of a state; none if it does not exist.
     #[must_use]
     pub fn kind(&self, state: &str) -> Option<&Kind> {
         self.states.get(state).map(|state| &state.kind)
     }
 
-    /// Whether nothing follows this state.
+    /// Whether the state is terminal.
     #[must_use]
     pub fn is_terminal(&self, state: &str) -> bool {
         self.kind(state) == Some(&Kind::Terminal)
     }
 
-    /// Its states in the order they are written, each with what can become of it.
+    /// Its states in declared order, each with its kind.
     pub fn states(&self) -> impl Iterator<Item = (&str, &Kind)> {
         let written = self.draft.states.iter().map(String::as_str);
         let failed =
@@ -86,37 +86,37 @@ impl Machine {
             .filter_map(|name| self.states.get(name).map(|state| (&*state.name, &state.kind)))
     }
 
-    /// What may follow a state by somebody's wish.
+    /// The states that a request may move to.
     pub fn follows(&self, state: &str) -> impl Iterator<Item = &str> {
         self.states.get(state).into_iter().flat_map(|state| state.next.iter().map(|next| &**next))
     }
 
-    /// What is done in a state, if anything is.
+    /// The action of a state, if it has one.
     #[must_use]
     pub fn action(&self, state: &str) -> Option<&DraftAction> {
         self.draft.actions.get(state)
     }
 
-    /// The queue that an outside worker takes the action of this state from, and how long one attempt may take.
+    /// The queue of an outside worker's action, and the time limit of one attempt.
     #[must_use]
     pub fn outside(&self, state: &str) -> Option<(&str, Duration)> {
         let action = self.action(state)?;
         Some((action.performer.as_ref().and_then(Performer::queue)?, action.timeout))
     }
 
-    /// How long a state may last.
+    /// How long an instance may stay in a state before it counts as stuck.
     #[must_use]
     pub fn stuck_after(&self, state: &str) -> Option<Duration> {
         self.draft.stuck_after.get(state).map(|allowed| allowed.0)
     }
 
-    /// How long a pause state may last before its instance is abandoned; none where it may last for ever.
+    /// The time limit of a pause state; none means no limit.
     #[must_use]
     pub fn pause_expires(&self, state: &str) -> Option<Duration> {
         self.draft.pause_expires.get(state).map(|allowed| allowed.0)
     }
 
-    /// Whether errors of this kind are told apart here.
+    /// Whether the machine declares this kind of error.
     #[must_use]
     pub fn knows_error(&self, kind: &str) -> bool {
         kind == INTERNAL || self.draft.error_kinds.iter().any(|known| known == kind)
@@ -128,35 +128,35 @@ impl Machine {
         self.states.get(state).is_some_and(|state| state.next.contains(FAILED))
     }
 
-    /// What an action's error is here: its code is the kind, where there is such a kind.
+    /// Maps an action's error to a failure: its code is the kind, if the machine declares it.
     pub(super) fn failure(&self, error: StepError) -> Failure {
         let (kind, message) = match error.code {
             Some(code) if self.knows_error(&code) => (code, error.message),
-            // A code that says nothing here may still say something to people.
+            // An undeclared code is kept in the message.
             Some(code) => (INTERNAL.to_owned(), format!("{code}: {}", error.message)),
             None => (INTERNAL.to_owned(), error.message),
         };
         Failure { kind, message: readable(&message) }
     }
 
-    /// The state of this name, as it is kept.
+    /// The shared text of a state's name.
     pub(super) fn named(&self, state: &str) -> Arc<str> {
         self.states.get(state).map_or_else(|| state.into(), |state| state.name.clone())
     }
 }
 
-/// Somebody else's words as they are kept: not all of them where there are many, and none that cannot be seen.
+/// Shortens a message from another system and removes invisible characters.
 fn readable(message: &str) -> String {
     let kept = message.char_indices().take_while(|(place, _)| *place < MAX_MESSAGE).map(|(_, letter)| letter);
     kept.map(|letter| if letter == '\0' { '\u{fffd}' } else { letter }).collect()
 }
 
-/// Where an answer without an error leads.
+/// The next state after a success.
 pub(super) fn after_success(action: &DraftAction) -> &str {
     action.next.get(OK).map_or(FAILED, String::as_str)
 }
 
-/// Where an error of this kind leads.
+/// The next state after an error of this kind.
 pub(super) fn after_error<'a>(action: &'a DraftAction, kind: &str) -> &'a str {
     action.next.get(kind).map_or(FAILED, String::as_str)
 }

@@ -1,4 +1,4 @@
-//! What follows from a state by itself: steps that can start, compensations that are due, the end.
+//! What follows from a state without further input: steps that can start, due compensations, the end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::id::{SagaId, StepId};
 use crate::payload::Payload;
 use crate::retry::Retry;
 
-/// Goes as far as the state allows without anything else happening.
+/// Advances the saga as far as its state allows.
 pub(super) fn advance(next: &mut Transition<'_>) {
     give_up_on_the_often_interrupted(next);
     go_on(next);
 }
 
-/// The same at a look at the clock: what is not finished by its deadline is turned round.
+/// The same when the clock is checked: a saga past its deadline begins its rollback.
 pub(super) fn advance_by_the_clock(next: &mut Transition<'_>) {
     give_up_on_the_often_interrupted(next);
     let going_forward = matches!(next.state.status, Status::Pending | Status::Running);
@@ -40,7 +40,7 @@ fn go_on(next: &mut Transition<'_>) {
     }
 }
 
-/// Turns round: from here on nothing new starts but compensations. What is in flight is awaited.
+/// Begins the rollback: only compensations start from here on. Running attempts are awaited.
 pub(super) fn begin_rollback(next: &mut Transition<'_>, failed_step: Option<StepId>, error: StepError) {
     let place = failed_step.as_ref().and_then(|step| next.definition.position(step));
     let event = Event::SagaCompensating { failed_step, error };
@@ -53,7 +53,7 @@ pub(super) fn begin_rollback(next: &mut Transition<'_>, failed_step: Option<Step
     }
 }
 
-/// Ends a step's action for good. A doubt left by any attempt stays.
+/// Ends a step's action without further attempts. Doubt left by any attempt stays.
 pub(super) fn fail_step(next: &mut Transition<'_>, position: usize, error: StepError) {
     let step = next.definition.steps()[position].id.clone();
     let state = &next.state.steps[position];
@@ -92,7 +92,7 @@ fn go_forward(next: &mut Transition<'_>) {
         next.emit(Event::SagaSucceeded);
         return;
     }
-    // Whoever is late starts nothing more, though nobody has turned it round yet.
+    // A saga past its deadline starts nothing, even before the deadline is judged.
     if next.state.paused || next.now.draining || next.is_late() {
         return;
     }
@@ -109,7 +109,7 @@ fn go_forward(next: &mut Transition<'_>) {
 }
 
 fn go_back(next: &mut Transition<'_>) {
-    // Nobody will try these again, so what is known about them now is all that will ever be known.
+    // These steps get no further attempt, so what is known about them now is final.
     for position in 0..next.state.steps.len() {
         let forward = &next.state.steps[position].forward;
         match forward.progress {
@@ -163,7 +163,7 @@ fn take_compensations_up_again(next: &mut Transition<'_>) {
 }
 
 fn start_compensations(next: &mut Transition<'_>) {
-    // A compensation that waits for room keeps its turn: none that comes after it goes first.
+    // A compensation that waits for room keeps its place in the order.
     let mut asking = Vec::new();
     loop {
         if next.compensations_in_progress() + asking.len() >= next.definition.compensation_concurrency() {
@@ -171,7 +171,7 @@ fn start_compensations(next: &mut Transition<'_>) {
         }
         let ready = (0..next.state.steps.len())
             .filter(|position| next.can_be_undone(*position) && !asking.contains(position));
-        // Among those that are free to go, what was finished last goes first.
+        // Of those that may start, the step that finished last goes first.
         let settled = |&position: &usize| next.state.steps[position].settled_seq;
         let chosen = if is_enabled(Bug::CompensationOrderReversed) {
             ready.min_by_key(settled)
@@ -207,7 +207,7 @@ fn end_rollback(next: &mut Transition<'_>) {
     }
 }
 
-/// What the compensations gave, if one event can hold it.
+/// The results of the compensations, if one event can contain them.
 fn compensation_results(next: &Transition<'_>) -> BTreeMap<StepId, Payload> {
     let steps = next.definition.steps().iter().zip(&next.state.steps);
     let given = steps.filter_map(|(step, state)| {
@@ -235,7 +235,7 @@ impl Transition<'_> {
         self.state.steps.iter().all(|step| step.forward.progress == Progress::Done)
     }
 
-    /// Whether a step's action is due to start, be it for the first time or again.
+    /// Whether a step's action is due to start or to be retried.
     fn wants_to_run(&self, position: usize) -> bool {
         let (step, state) = self.step(position);
         match state.forward.progress {
@@ -254,7 +254,7 @@ impl Transition<'_> {
         }
     }
 
-    /// Starts a limited step for which there is room now; `false` if it does not want to run any more.
+    /// Starts a limited step that now has room; `false` if it no longer needs to run.
     pub(super) fn start_admitted(&mut self, position: usize) -> bool {
         let wanted = self.wants_to_run(position) && !self.state.paused && !self.now.draining;
         if wanted {
@@ -263,7 +263,7 @@ impl Transition<'_> {
         wanted
     }
 
-    /// Starts a compensation for which there is room now; `false` if it does not want to run any more.
+    /// Starts a compensation that now has room; `false` if it no longer needs to run.
     pub(super) fn start_admitted_compensation(&mut self, position: usize) -> bool {
         let of = &self.state.steps[position].undo;
         let again = match of.progress {
@@ -287,7 +287,7 @@ impl Transition<'_> {
         wanted
     }
 
-    /// Starts a compensation, or asks for room for it; says whether it has started.
+    /// Starts a compensation, or asks for room; returns whether it has started.
     fn compensate(&mut self, position: usize) -> bool {
         if self.is_full(position) {
             self.perform(Effect::Admit { position });
@@ -328,7 +328,7 @@ impl Transition<'_> {
         }
     }
 
-    /// Whether the attempt that has just failed with this error may be followed by another.
+    /// Whether another attempt may follow the one that has just failed.
     pub(super) fn may_retry(&self, saga: SagaId, position: usize, phase: Phase, error: &StepError) -> bool {
         let Some(policy) = self.policy(position, phase) else { return false };
         let state = self.state.steps[position].phase(phase);
@@ -343,14 +343,14 @@ impl Transition<'_> {
         };
         let (step, state) = self.step(position);
         let state = state.phase(phase);
-        // What is told is what is honoured.
+        // The log shows the honoured wait.
         error.retry_after = error.retry_after.map(|wished| wished.min(policy.longest_wish()));
         let wait = wait_before_retry(policy, state, spread(saga, position), &error);
         let event = Event::StepRetry {
             step: step.id.clone(),
             phase,
             attempt: state.attempts,
-            // Interruptions and what a person took up again cost no retry, so the count goes on from here.
+            // Interruptions and operator retries cost no retry, so the count continues from here.
             max_attempts: state.attempts + policy.count.saturating_sub(state.failures),
             error,
             retry_at: self.now.at.plus(wait),
@@ -358,14 +358,15 @@ impl Transition<'_> {
         self.emit_at(position, event);
     }
 
-    /// Whether the step has to be undone and nobody has begun with it.
+    /// Whether the step must be undone and its compensation has not begun.
     fn owes_compensation(&self, position: usize) -> bool {
         let (step, state) = self.step(position);
         step.compensation.is_some() && state.may_have_happened() && state.undo.progress == Progress::Idle
     }
 
-    /// Whether the step's compensation may begin now: it is owed, all that came after the step is out of the
-    /// way, and no other compensation's failure stops it.
+    /// Whether the step's compensation may begin now: it is owed, all later steps are settled, and no other failed
+    /// compensation
+    /// prevents it.
     fn can_be_undone(&self, position: usize) -> bool {
         self.owes_compensation(position)
             && (!self.is_stopped_by_a_failed_compensation() || self.was_asked_for_again(position))
@@ -389,19 +390,19 @@ impl Transition<'_> {
             && self.state.steps.iter().any(|step| step.undo.progress == Progress::Failed)
     }
 
-    /// Whether a person asked for this compensation again: then it is tried though another one is stuck.
+    /// Whether an operator requested this compensation again: then it runs although another one is stuck.
     fn was_asked_for_again(&self, position: usize) -> bool {
         self.state.steps[position].undo.attempts > 0
     }
 }
 
-/// The policy's wait, or the one the service asks for if that is longer and the policy honours it.
+/// The policy's wait, or the service's `Retry-After` if it is longer and honoured.
 fn wait_before_retry(policy: &Retry, state: &PhaseState, spread: u64, error: &StepError) -> Duration {
     let wished = error.retry_after.unwrap_or_default().min(policy.longest_wish());
     policy.wait(state.failures + 1, spread).max(wished)
 }
 
-/// Tells sagas and steps apart for the jitter.
+/// Varies the jitter between sagas and steps.
 fn spread(saga: SagaId, position: usize) -> u64 {
     let (high, low) = saga.0.as_u64_pair();
     high ^ low.rotate_left(17) ^ (position as u64)

@@ -1,7 +1,8 @@
-//! The one checker of what must always hold for a saga, fed by nothing but its log.
+//! The invariant checker for sagas, which reads only their log.
 //!
-//! It keeps its own books and shares no code with [`decide`](super::decide) or the fold, so that a mistake made
-//! there is not made here again. Tests, the simulator and `backstitch doctor` all ask it.
+//! It keeps its own state and shares no code with [`decide`](super::decide) or the fold, so it does not repeat their
+//! errors. Tests and
+//! the simulator use it.
 
 mod books;
 #[cfg(test)]
@@ -9,19 +10,19 @@ mod tests;
 
 use std::fmt;
 
-use self::books::{Books, Ending, Fate, Standing};
+use self::books::{AttemptStatus, Books, Ending, Fate};
 use super::MAX_INTERRUPTIONS;
 use super::definition::Definition;
 use super::event::{Event, Phase, Recorded, Resolution};
 use crate::error::StepError;
 use crate::time::Timestamp;
 
-/// Something a log shows that must never happen.
+/// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The number of the invariant that is broken.
+    /// The number of the invariant.
     pub invariant: u8,
-    /// The event that breaks it; zero for an empty log.
+    /// The event that violates it; zero for an empty log.
     pub seq: u64,
     /// What is wrong.
     pub message: String,
@@ -33,8 +34,8 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Everything in this log that breaks an invariant, in the order of the log. A log need not have ended: what is
-/// asked is whether it is right so far.
+/// Every violation in this log, in the order of the log. The log need not have ended: the check is whether it is valid
+/// so far.
 #[must_use]
 pub fn audit(definition: &Definition, log: &[Recorded]) -> Vec<Violation> {
     let mut audit = Audit { definition, books: Books::open(definition), last: None, violations: Vec::new() };
@@ -127,7 +128,7 @@ impl Audit<'_> {
             }
             Event::StepCompensationFailed { attempt, .. } => {
                 let line = &self.books.steps[position].undo;
-                let worn_out = line.standing == Standing::Cut && line.interruptions >= MAX_INTERRUPTIONS;
+                let worn_out = line.status == AttemptStatus::Cut && line.interruptions >= MAX_INTERRUPTIONS;
                 if !(worn_out && line.attempts == *attempt) {
                     self.answered(position, Phase::Undo, *attempt);
                 }
@@ -145,7 +146,7 @@ impl Audit<'_> {
         }
     }
 
-    /// Numbers and times, and what may follow an end.
+    /// Checks numbers and times, and what may follow an end.
     fn check_place(&mut self, before: Option<(u64, Timestamp)>, recorded: &Recorded) {
         let (seq, at) = before.unwrap_or((0, recorded.at));
         self.require(3, recorded.seq == seq + 1, || format!("it follows event {seq}"));
@@ -178,19 +179,21 @@ impl Audit<'_> {
         self.starts(position, Phase::Do, attempt, at);
     }
 
-    /// What holds for every attempt, be it of an action or of a compensation.
+    /// Rules for every attempt of an action or a compensation.
     fn starts(&mut self, position: usize, phase: Phase, attempt: u32, at: Timestamp) {
         let name = format!("the {} of {}", phase.as_str(), self.named(position));
         let line = self.books.line(position, phase);
         let (before, interruptions) = (line.attempts, line.interruptions);
-        match line.standing {
-            Standing::Untouched => {}
-            Standing::Running => self.blame(17, format!("{name} starts while attempt {before} is in flight")),
-            Standing::Over => self.blame(17, format!("{name} starts again though it is over")),
-            Standing::Waiting(until) => {
+        match line.status {
+            AttemptStatus::Untouched => {}
+            AttemptStatus::Running => {
+                self.blame(17, format!("{name} starts while attempt {before} is in flight"));
+            }
+            AttemptStatus::Over => self.blame(17, format!("{name} starts again though it is over")),
+            AttemptStatus::Waiting(until) => {
                 self.require(17, at >= until, || format!("{name} starts before its wait is over"));
             }
-            Standing::Cut => self.require(17, interruptions < MAX_INTERRUPTIONS, || {
+            AttemptStatus::Cut => self.require(17, interruptions < MAX_INTERRUPTIONS, || {
                 format!("{name} starts again after {interruptions} interruptions")
             }),
         }
@@ -198,13 +201,13 @@ impl Audit<'_> {
             format!("{name} starts attempt {attempt} after attempt {before}")
         });
         let line = self.books.line_mut(position, phase);
-        line.standing = Standing::Running;
+        line.status = AttemptStatus::Running;
         line.attempts = attempt;
     }
 
     fn answered(&mut self, position: usize, phase: Phase, attempt: u32) {
         let line = self.books.line(position, phase);
-        let expected = line.standing == Standing::Running && line.attempts == attempt;
+        let expected = line.status == AttemptStatus::Running && line.attempts == attempt;
         let name = format!("the {} of {}", phase.as_str(), self.named(position));
         self.require(14, expected, || {
             format!("{name} takes the result of attempt {attempt}, which is not in flight")
@@ -230,7 +233,7 @@ impl Audit<'_> {
         }
         let line = self.books.line_mut(position, phase);
         line.failures += 1;
-        line.standing = Standing::Waiting(until);
+        line.status = AttemptStatus::Waiting(until);
         let failures = line.failures;
         let name = format!("the {} of {}", phase.as_str(), self.named(position));
         self.require(17, failures <= limit, || {
@@ -242,10 +245,10 @@ impl Audit<'_> {
 
     fn action_fails(&mut self, position: usize, attempt: u32, in_doubt: bool, error: &StepError) {
         let step = &self.books.steps[position];
-        let given_up = match step.action.standing {
-            Standing::Waiting(_) => self.books.rolling_back,
-            Standing::Cut => self.books.rolling_back || step.action.interruptions >= MAX_INTERRUPTIONS,
-            Standing::Untouched | Standing::Running | Standing::Over => false,
+        let given_up = match step.action.status {
+            AttemptStatus::Waiting(_) => self.books.rolling_back,
+            AttemptStatus::Cut => self.books.rolling_back || step.action.interruptions >= MAX_INTERRUPTIONS,
+            AttemptStatus::Untouched | AttemptStatus::Running | AttemptStatus::Over => false,
         };
         if !(given_up && step.action.attempts == attempt) {
             self.answered(position, Phase::Do, attempt);
@@ -263,7 +266,7 @@ impl Audit<'_> {
         let (never_ran, done) =
             (step.action.attempts == 0, step.ending == Some(Ending::Succeeded) || step.doubt);
         let fate = step.fate;
-        let fresh = step.undo.standing == Standing::Untouched;
+        let fresh = step.undo.status == AttemptStatus::Untouched;
         self.require(12, !never_ran, || format!("{name} is compensated though it never started"));
         self.require(12, never_ran || done, || {
             format!("{name} is compensated though it left nothing behind")
@@ -289,7 +292,7 @@ impl Audit<'_> {
         self.starts(position, Phase::Undo, attempt, at);
     }
 
-    /// Whether a compensation may begin as far as the others' number and failures go.
+    /// Whether a compensation may begin, considering the concurrency limit and failures of others.
     fn check_room(&mut self, position: usize) {
         let name = self.named(position);
         let limit = self.definition.compensation_concurrency();
@@ -305,7 +308,7 @@ impl Audit<'_> {
         });
     }
 
-    /// Whether a step that came after the one to be compensated stands in its way no more.
+    /// Whether a later step no longer prevents this compensation.
     fn is_out_of_the_way(&self, position: usize) -> bool {
         let step = &self.books.steps[position];
         match step.fate {

@@ -1,4 +1,4 @@
-//! The check that turns a draft into a definition, or lists every mistake in it.
+//! Validation: turns a draft into a definition, or lists every error.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::performer::Performer;
 use crate::retry::Retry;
 
 impl Draft {
-    /// Checks the whole definition and works out its order.
+    /// Validates the whole definition and computes its order.
     ///
     /// # Errors
-    /// All mistakes at once, each with its place.
+    /// All errors together with their paths.
     pub fn check(self) -> Result<Definition, Problems> {
         let mut check = Mistakes::default();
         check.id("name", &self.name);
@@ -40,7 +40,7 @@ impl Draft {
             check.step(&format!("steps[{position}]"), step);
         }
         let parents = check.dependencies(&self.steps);
-        // Looking for circles takes long among very many steps, and they are refused already.
+        // Finding cycles is slow among very many steps, which are refused anyway.
         if self.steps.len() <= MAX_STEPS {
             check.cycles(&self.steps, &parents);
         }
@@ -115,7 +115,7 @@ impl Mistakes {
         }
     }
 
-    /// The bound counts from the first attempt on, and so would the time in the queue.
+    /// The time limit counts from the first attempt, so it would include the time in the queue.
     fn retry_bound(&mut self, place: &str, performer: &Performer, retry: &Retry) {
         if retry.within.is_some() && performer.queue().is_some() {
             let message =
@@ -124,7 +124,7 @@ impl Mistakes {
         }
     }
 
-    /// Resolves `depends_on` to positions; what cannot be resolved is reported and left out.
+    /// Resolves `depends_on` to positions; unknown steps are reported and left out.
     fn dependencies(&mut self, steps: &[DraftStep]) -> Vec<Vec<usize>> {
         let mut positions: HashMap<&str, usize> = HashMap::new();
         for (position, step) in steps.iter().enumerate() {
@@ -166,7 +166,7 @@ impl Mistakes {
     fn cycles(&mut self, steps: &[DraftStep], parents: &[Vec<usize>]) {
         let mut left = circular(parents);
         while let Some(&first) = left.first() {
-            // Every step left has a parent that is left, so the walk up must meet itself.
+            // Every remaining step has a remaining parent, so the walk up must meet itself.
             let mut walk = vec![first];
             let ring = loop {
                 let here = walk[walk.len() - 1];
@@ -183,9 +183,9 @@ impl Mistakes {
                 names.push(first);
             }
             self.problem("steps", format!("depend on each other in a circle: {}", names.join(" → ")));
-            // The way to this ring may be part of another one.
+            // The path to this cycle may be part of another one.
             left.retain(|at| !ring.contains(at));
-            // What only hangs on the ring just reported is no circle of its own.
+            // Steps that only depend on the reported cycle are no cycle themselves.
             loop {
                 let before = left.len();
                 let still: Vec<usize> = left
@@ -202,7 +202,7 @@ impl Mistakes {
     }
 }
 
-/// The steps that can never start because they depend on a circle or are part of one.
+/// The steps that can never start because they are in a cycle or depend on one.
 fn circular(parents: &[Vec<usize>]) -> Vec<usize> {
     let mut settled = vec![false; parents.len()];
     loop {
@@ -218,7 +218,7 @@ fn circular(parents: &[Vec<usize>]) -> Vec<usize> {
     }
 }
 
-/// For every step all that come after it, directly or not.
+/// For every step, all that depend on it, directly or not.
 fn successors(parents: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let mut children = vec![Vec::new(); parents.len()];
     for (child, above) in parents.iter().enumerate() {
@@ -240,9 +240,9 @@ fn successors(parents: &[Vec<usize>]) -> Vec<Vec<usize>> {
         .collect()
 }
 
-/// FNV-1a over everything that gives a log its meaning; stable across versions and machines.
+/// FNV-1a over everything that gives a log its meaning; equal on every machine and in every version.
 fn fingerprint(draft: &Draft, steps: &[Step]) -> u64 {
-    // No id contains the separators, and the order of declaration does not matter.
+    // No id contains the separators, and the order of declaration is irrelevant.
     let shape: BTreeSet<String> = steps
         .iter()
         .map(|step| {

@@ -10,7 +10,7 @@ use super::event::{Event, Outside, Phase, Resolution, Started};
 use crate::error::StepError;
 use crate::id::StepId;
 use crate::payload::Payload;
-use crate::row::Row;
+use crate::row::LogRow;
 pub use crate::row::Unreadable;
 use crate::time::Timestamp;
 
@@ -44,11 +44,11 @@ struct Data<'a> {
     results: Option<Cow<'a, BTreeMap<StepId, Payload>>>,
 }
 
-/// The JSON part of an event's row; `None` where name, step and attempt say it all.
+/// The JSON part of an event's row; `None` if name, step and attempt are enough.
 #[must_use]
 pub fn data(event: &Event) -> Option<String> {
     let data = match event {
-        // The two that every saga writes, and the one that carries the caller's text: no detour through serde.
+        // The two most frequent events, and the one with the caller's text, are encoded without serde.
         Event::StepStarted { outside: None, .. }
         | Event::SagaSucceeded
         | Event::StepCompensating { outside: None, .. } => return None,
@@ -99,7 +99,7 @@ pub fn data(event: &Event) -> Option<String> {
     serde_json::to_string(&data).ok()
 }
 
-/// Without the detour through serde: every step writes it.
+/// Encoded without serde, since every step writes it.
 fn result_data(result: &Payload) -> Option<String> {
     match (result.is_unparsed(), result.is_null()) {
         (true, _) => Some(format!("{{\"result\":{},\"unparsed\":true}}", result.as_str())),
@@ -118,7 +118,7 @@ pub fn event(
     attempt: Option<u32>,
     data: Option<&str>,
 ) -> Result<Event, Unreadable> {
-    let row = Row { name, step, attempt, data };
+    let row = LogRow { name, step, attempt, data };
     Ok(match name {
         "saga.started" => Event::SagaStarted(Arc::new(row.json::<Started>()?)),
         "saga.succeeded" => Event::SagaSucceeded,
@@ -195,7 +195,7 @@ pub fn event(
     })
 }
 
-impl Row<'_> {
+impl LogRow<'_> {
     fn step(&self) -> Result<StepId, Unreadable> {
         self.present("step", self.step).map(StepId::from)
     }
@@ -222,7 +222,7 @@ impl Row<'_> {
         }))
     }
 
-    /// Empty in logs of versions that did not keep them.
+    /// Empty in logs of versions without results.
     fn results(&self) -> Result<BTreeMap<StepId, Payload>, Unreadable> {
         if self.data.is_none() {
             return Ok(BTreeMap::new());

@@ -1,4 +1,4 @@
-//! What a saga answers to every input in every state: the page that explains the product.
+//! The decision of every input in every state of a saga: start reading here.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::error::{ErrorKind, StepError};
 use crate::id::{SagaId, StepId};
 use crate::time::Timestamp;
 
-/// Accepts a new saga and starts what can start.
+/// Starts a new saga and the steps that can run.
 #[must_use]
 pub fn start(definition: &Definition, start: Start, now: Now) -> Decision {
     start_within(definition, start, now, &[])
 }
 
-/// The same where the steps at the positions in `full` have no room: they ask for it instead of starting.
+/// The same when the steps at the positions in `full` have no room: they ask for room instead of starting.
 #[must_use]
 pub fn start_within(definition: &Definition, start: Start, now: Now, full: &[usize]) -> Decision {
     let mut next = begin(definition, start, now, full);
@@ -26,7 +26,7 @@ pub fn start_within(definition: &Definition, start: Start, now: Now, full: &[usi
     next.into_decision()
 }
 
-/// Accepts a new saga and decides nothing more: that is left to whoever gets to drive it.
+/// Accepts a new saga without starting steps; the node that adopts it decides the rest.
 #[must_use]
 pub fn accept(definition: &Definition, start: Start, at: Timestamp) -> Decision {
     begin(definition, start, Now::at(at), &[]).into_decision()
@@ -40,7 +40,7 @@ fn begin<'a>(definition: &'a Definition, start: Start, now: Now, full: &'a [usiz
     next
 }
 
-/// Decides what an input means: which events to append, and what to do once they are on disk.
+/// Decides an input: the events to append, and the effects to perform once they are durable.
 ///
 /// # Errors
 /// When the saga's state forbids the input; then nothing changes.
@@ -54,7 +54,7 @@ pub fn decide(
     decide_within(definition, saga, state, input, now, &[])
 }
 
-/// The same where the steps at the positions in `full` have no room: they ask for it instead of starting.
+/// The same when the steps at the positions in `full` have no room: they ask for room instead of starting.
 ///
 /// # Errors
 /// When the saga's state forbids the input; then nothing changes.
@@ -76,7 +76,7 @@ pub fn decide_within(
             return Err(Rejected::NotFailed(state.status));
         }
 
-        // Time is judged here and nowhere else, so that an answer counts which was there before anybody looked.
+        // Time is judged only here, so a result that arrived before counts.
         (Pending | Running | Compensating, Input::Wake) => {
             time_out_the_outside(&mut next, saga);
             advance_by_the_clock(&mut next);
@@ -102,7 +102,7 @@ pub fn decide_within(
 
         (Pending | Running, Input::Admitted { step }) => {
             let position = position(&next, &step)?;
-            // Too late for the saga is too late for the step: the next look at the clock turns it round.
+            // Past its deadline the saga starts nothing; the next check of the clock begins the rollback.
             if !next.is_late() && !next.start_admitted(position) {
                 return Err(Rejected::NotWaiting(step));
             }
@@ -115,7 +115,7 @@ pub fn decide_within(
         }
 
         (Pending | Running, Input::Cancel { note }) => {
-            // The error is what people read as the reason of the rollback, so it is never empty.
+            // The error is shown as the reason of the rollback, so it is never empty.
             let reason = if note.trim().is_empty() { "cancelled without a note".to_owned() } else { note };
             begin_rollback(&mut next, None, StepError::new(ErrorKind::Cancelled, reason));
         }
@@ -142,7 +142,7 @@ fn position(next: &Transition<'_>, step: &StepId) -> Result<usize, Rejected> {
     next.definition.position(step).ok_or_else(|| Rejected::UnknownStep(step.clone()))
 }
 
-/// Only the answer of the attempt in flight counts; any other comes too late.
+/// Only the result of the running attempt counts; any other is late.
 fn in_flight(next: &Transition<'_>, step: &StepId, phase: Phase, attempt: u32) -> Result<usize, Rejected> {
     let position = position(next, step)?;
     let current = next.state.steps[position].phase(phase);
@@ -171,7 +171,7 @@ fn finish_action(
 }
 
 fn action_failed(next: &mut Transition<'_>, saga: SagaId, position: usize, error: StepError) {
-    // Once the rollback has begun nothing gets a new attempt.
+    // Once the rollback has begun, no action gets a new attempt.
     let goes_forward = next.state.status != Status::Compensating;
     if goes_forward && error.kind.is_retryable() && next.may_retry(saga, position, Phase::Do, &error) {
         next.retry_later(saga, position, Phase::Do, error);
@@ -203,7 +203,7 @@ fn finish_compensation(
 }
 
 fn compensation_failed(next: &mut Transition<'_>, saga: SagaId, position: usize, error: StepError) {
-    // A compensation is owed: even a "no" is tried again.
+    // A compensation is owed, so even a refusal is retried.
     if next.may_retry(saga, position, Phase::Undo, &error) {
         next.retry_later(saga, position, Phase::Undo, error);
         return;
@@ -213,7 +213,7 @@ fn compensation_failed(next: &mut Transition<'_>, saga: SagaId, position: usize,
     next.emit_at(position, Event::StepCompensationFailed { step, attempt, error });
 }
 
-/// The time of an attempt begins when a worker leases it, not when it is offered.
+/// An attempt's timeout begins when a worker leases it, not when it is offered.
 fn lease_attempt(
     next: &mut Transition<'_>,
     step: &StepId,
@@ -226,14 +226,14 @@ fn lease_attempt(
     let queued = matches!(state.phase(phase).progress, Progress::Queued { .. });
     let timeout = next.definition.steps()[position].time_of_attempt(phase, state, at).filter(|_| queued);
     let timeout = timeout.ok_or_else(|| Rejected::NotQueued(step.clone()))?;
-    // The store's clock and this node's can differ, and this node judges the end: the later one gives the worker its whole
-    // time.
+    // The store's clock and this node's may differ, and this node judges the end: the later time gives the worker its
+    // whole timeout.
     let until = at.max(next.now.at).plus(timeout);
     next.emit_at(position, Event::StepLeased { step: step.clone(), phase, attempt, until });
     Ok(())
 }
 
-/// Gives up on attempts that no outside worker has taken or answered in time. No worker can take one while the saga is paused.
+/// Ends attempts that no outside worker leased or finished in time. No worker can lease one while the saga is paused.
 fn time_out_the_outside(next: &mut Transition<'_>, saga: SagaId) {
     let paused = next.state.paused;
     let late = |phase: &PhaseState, now: Timestamp| match phase.progress {

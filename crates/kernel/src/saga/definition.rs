@@ -1,4 +1,4 @@
-//! A checked definition: what a saga of this kind does, with the order of things worked out.
+//! A validated definition with its computed order.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::id::StepId;
 use crate::retry::Retry;
 use crate::time::Timestamp;
 
-/// A definition that passed its check; made by [`Draft::check`].
+/// A definition that passed validation; made by [`Draft::check`].
 #[derive(Clone, Debug)]
 pub struct Definition {
     pub(super) draft: Draft,
@@ -20,32 +20,33 @@ pub struct Definition {
     pub(super) fingerprint: u64,
 }
 
-/// A step with its place among the others.
+/// A step with its position.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// Its id.
     pub id: StepId,
-    /// The steps that must have succeeded before it starts.
+    /// The steps that must succeed before it starts.
     pub depends_on: Vec<usize>,
-    /// Every step that comes after it, directly or not: all of them are undone before it is.
+    /// Every step that depends on it, directly or not: all of them are undone before it.
     pub successors: Vec<usize>,
-    /// The queue that an outside worker takes the action from; none when it is performed here.
+    /// The queue of an outside worker's action; none if the engine performs it.
     pub queue: Option<Arc<str>>,
-    /// How long the action may wait for an outside worker; none where that has no end.
+    /// How long the action may wait for an outside worker; none means no limit.
     pub queue_timeout: Option<Duration>,
-    /// How long one attempt of the action may take.
+    /// Time limit of one attempt of the action.
     pub timeout: Duration,
-    /// How often the action is tried again.
+    /// The retry policy of the action.
     pub retry: Retry,
-    /// How it is undone; none when it has nothing to undo.
+    /// How it is undone; none without a compensation.
     pub compensation: Option<Compensation>,
-    /// Whether the engine runs only so many of it at a time.
+    /// Whether the engine limits its concurrent attempts.
     pub limited: bool,
 }
 
 impl Step {
-    /// How long the attempt may take that starts at this time: its timeout, or what is left of the policy's time for
-    /// all attempts. None where there is nothing to undo.
+    /// Time limit of an attempt that starts at this time: its timeout, or the rest of the policy's limit for all
+    /// attempts. None
+    /// without a compensation.
     #[must_use]
     pub fn time_of_attempt(&self, phase: Phase, state: &StepState, at: Timestamp) -> Option<Duration> {
         let (timeout, policy) = match phase {
@@ -55,8 +56,7 @@ impl Step {
         Some(state.phase(phase).time_left(policy, at).map_or(timeout, |left| left.min(timeout)))
     }
 
-    /// The queue that an outside worker takes this phase from, and how long it may wait there; none when it is performed
-    /// here.
+    /// The queue of an outside worker for this phase, and how long it may wait there; none if the engine performs it.
     pub(super) fn outside(&self, phase: Phase) -> Option<(&Arc<str>, Option<Duration>)> {
         match phase {
             Phase::Do => self.queue.as_ref().map(|queue| (queue, self.queue_timeout)),
@@ -68,64 +68,65 @@ impl Step {
     }
 }
 
-/// How a step is undone.
+/// A step's compensation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compensation {
-    /// The queue that an outside worker takes it from; none when it is performed here.
+    /// The queue of an outside worker; none if the engine performs it.
     pub queue: Option<Arc<str>>,
-    /// How long it may wait for an outside worker; none where that has no end.
+    /// How long it may wait for an outside worker; none means no limit.
     pub queue_timeout: Option<Duration>,
-    /// How long one attempt may take.
+    /// Time limit of one attempt.
     pub timeout: Duration,
-    /// How often it is tried again, on every kind of failure.
+    /// The retry policy, for every kind of failure.
     pub retry: Retry,
 }
 
 impl Definition {
-    /// The name it is started by.
+    /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.draft.name
     }
 
-    /// Its version; sagas keep theirs to the end.
+    /// Its version; a saga keeps its version.
     #[must_use]
     pub fn version(&self) -> u32 {
         self.draft.version
     }
 
-    /// What it was checked from.
+    /// The draft that it was made from.
     #[must_use]
     pub fn draft(&self) -> &Draft {
         &self.draft
     }
 
-    /// Its steps, in the order they were declared.
+    /// Its steps in declared order.
     #[must_use]
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// Where a step stands among [`Definition::steps`].
+    /// The position of a step in [`Definition::steps`].
     #[must_use]
     pub fn position(&self, step: &StepId) -> Option<usize> {
         self.index.get(step).copied()
     }
 
-    /// Whether the other compensations still run after one failed for good.
+    /// Whether the other compensations still run after one has run out of retries.
     #[must_use]
     pub fn continues_past_failed_compensation(&self) -> bool {
         self.draft.continue_on_compensation_failure
     }
 
-    /// How many compensations may be in progress at once.
+    /// How many compensations may run at once.
     #[must_use]
     pub fn compensation_concurrency(&self) -> usize {
         self.draft.compensation_concurrency
     }
 
-    /// A number that changes with everything that gives a log its meaning: steps, their order, what can be
-    /// undone and how the rollback goes. Times and retries may change under the same version.
+    /// A hash of everything that gives a log its meaning: steps, their order, which can be undone, and how the rollback
+    /// proceeds.
+    /// Timeouts and retries may change under the same version.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint

@@ -1,4 +1,4 @@
-//! A definition as it is written down, before anybody has looked whether it makes sense.
+//! A definition as written, before validation.
 
 use std::time::Duration;
 
@@ -12,104 +12,104 @@ pub use crate::performer::Performer;
 use crate::retry::Retry;
 use crate::time::text;
 
-/// How long one attempt of an action may take unless its step says otherwise.
+/// The default time limit of an action's attempt.
 pub const DEFAULT_STEP_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long one attempt of a compensation may take unless its step says otherwise.
+/// The default time limit of a compensation's attempt.
 pub const DEFAULT_COMPENSATION_TIMEOUT: Duration = Duration::from_secs(120);
 /// The most steps a definition may have.
 pub const MAX_STEPS: usize = 500;
 /// The largest metadata, in bytes of JSON.
 pub const MAX_METADATA_LEN: usize = 16 * 1024;
 
-/// How an action is retried unless its step says otherwise: twice, 5 s apart.
+/// The default retry policy of an action: two retries, 5 s apart.
 #[must_use]
 pub fn default_retry() -> Retry {
     Retry::fixed(2, Duration::from_secs(5))
 }
 
-/// How a compensation is retried unless its step says otherwise: five times, from 1 s up to a minute apart.
+/// The default retry policy of a compensation: five retries, from 1 s up to a minute apart.
 #[must_use]
 pub fn default_compensation_retry() -> Retry {
     Retry::exponential(5, Duration::from_secs(1)).with_cap(Duration::from_secs(60))
 }
 
-/// A definition before its check.
+/// A definition before validation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Draft {
-    /// The name it is started by.
+    /// Its name.
     pub name: String,
     /// Its version.
     #[serde(default = "one")]
     pub version: u32,
-    /// What people read.
+    /// Its display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Whatever its author wants to keep with it.
+    /// Any JSON of its author.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Payload>,
-    /// Whether the other compensations still run after one failed for good.
+    /// Whether the other compensations still run after one has run out of retries.
     #[serde(default)]
     pub continue_on_compensation_failure: bool,
-    /// How many compensations may be in progress at once.
+    /// How many compensations may run at once.
     #[serde(default = "one_at_a_time")]
     pub compensation_concurrency: usize,
-    /// Whether something is to be called when a saga succeeded.
+    /// Whether a hook is called when a saga succeeded.
     #[serde(default)]
     pub on_success: bool,
-    /// Whether something is to be called when a saga was rolled back or its rollback failed.
+    /// Whether a hook is called when a saga was rolled back or its rollback failed.
     #[serde(default)]
     pub on_failure: bool,
-    /// The steps, in the order they run unless they say otherwise.
+    /// The steps, by default in sequence.
     pub steps: Vec<DraftStep>,
 }
 
-/// A step before its check.
+/// A step before validation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DraftStep {
     /// Its id, unique in its definition.
     pub id: String,
-    /// What people read.
+    /// Its display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// The steps that must have succeeded before; `None` means the step before this one.
+    /// The steps that must succeed first; `None` means the previous step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depends_on: Option<Vec<String>>,
     /// Who performs its action.
     #[serde(default, skip_serializing_if = "Performer::is_code")]
     pub action: Performer,
-    /// How long one attempt may take; for an outside worker from when it leases the job.
+    /// Time limit of one attempt; for an outside worker from its lease on.
     #[serde(default = "default_step_timeout", with = "text")]
     pub timeout: Duration,
-    /// How long it may wait for an outside worker; none where that has no end.
+    /// How long it may wait for an outside worker; none means no limit.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     pub queue_timeout: Option<Duration>,
-    /// How often it is tried again.
+    /// The retry policy.
     #[serde(default = "default_retry")]
     pub retry: Retry,
-    /// How it is undone; none when it has nothing to undo.
+    /// How it is undone; none without a compensation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compensate: Option<DraftCompensation>,
-    /// How many attempts of it an engine runs at a time.
+    /// Concurrent attempts per engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
 }
 
-/// A compensation before its check.
+/// A compensation before validation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DraftCompensation {
     /// Who performs it.
     #[serde(default, skip_serializing_if = "Performer::is_code")]
     pub action: Performer,
-    /// How long one attempt may take; for an outside worker from when it leases the job.
+    /// Time limit of one attempt; for an outside worker from its lease on.
     #[serde(default = "default_compensation_timeout", with = "text")]
     pub timeout: Duration,
-    /// How long it may wait for an outside worker; none where that has no end.
+    /// How long it may wait for an outside worker; none means no limit.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     pub queue_timeout: Option<Duration>,
-    /// How often it is tried again.
+    /// The retry policy.
     #[serde(default = "default_compensation_retry")]
     pub retry: Retry,
 }

@@ -1,4 +1,4 @@
-//! What can happen to a saga: the log's vocabulary.
+//! Events of sagas.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use crate::id::StepId;
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
-/// The largest results of compensations that a `saga.compensated` event repeats, in bytes of JSON over all steps.
+/// The largest total size of results that a `saga.compensated` event repeats, in bytes of JSON.
 pub const MAX_RESULTS_LEN: usize = 256 * 1024;
 
-/// Whether a step's action or its compensation is meant.
+/// The phase of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -34,11 +34,11 @@ impl Phase {
     }
 }
 
-/// What a person decided about a compensation that could not be finished.
+/// An operator's resolution of a failed compensation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resolution {
-    /// Try it again, with all its retries.
+    /// Retry it, with all its retries.
     Retry,
     /// Leave it undone.
     Skip,
@@ -46,71 +46,71 @@ pub enum Resolution {
     Done,
 }
 
-/// An attempt that was left to an outside worker.
+/// An attempt by an outside worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outside {
-    /// The queue that workers take it from.
+    /// The queue that workers lease it from.
     pub queue: Arc<str>,
-    /// When the wait for a worker ends; none where it has no end.
+    /// When the wait for a worker ends; none without a limit.
     pub queue_until: Option<Timestamp>,
-    /// Only in logs of versions before `step.leased`: without an answer by then the attempt has timed out, leased or not.
+    /// Only in logs of versions before `step.leased`: when the attempt times out, leased or not.
     pub until: Option<Timestamp>,
 }
 
-/// One thing that happened. Its name in the log is [`Event::name`].
+/// An event. Its name in the log is [`Event::name`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The saga was accepted.
     SagaStarted(Arc<Started>),
     /// Every step succeeded.
     SagaSucceeded,
-    /// The rollback could not be finished; a person has to look.
+    /// The rollback failed and needs an operator.
     SagaFailed {
         /// The step whose compensation failed last.
         step: StepId,
-        /// Why.
+        /// The error.
         error: StepError,
     },
     /// The rollback began.
     SagaCompensating {
-        /// The step that failed; none when it was cancelled or late.
+        /// The failed step; none after a cancel or a missed deadline.
         failed_step: Option<StepId>,
-        /// Why.
+        /// The error.
         error: StepError,
     },
     /// Everything that had to be undone is undone.
     SagaCompensated {
-        /// The results of the compensations by step, without those that gave none. Empty if they exceed
-        /// [`MAX_RESULTS_LEN`] together: the steps' own events have them.
+        /// The results of the compensations by step, without empty ones. Empty if they exceed
+        /// [`MAX_RESULTS_LEN`] together: the steps' own events contain them.
         results: BTreeMap<StepId, Payload>,
     },
-    /// Nothing new starts until it is resumed.
+    /// The saga was paused: it starts nothing until it is resumed.
     SagaPaused {
-        /// Who asked, and why.
+        /// Who requested it, and why.
         note: String,
     },
-    /// It goes on.
+    /// The saga was resumed.
     SagaResumed {
-        /// Who asked, and why.
+        /// Who requested it, and why.
         note: String,
     },
-    /// A node took the saga over; what was in flight is interrupted.
+    /// A node adopted the saga; running attempts are interrupted.
     SagaAdopted {
         /// The node's name.
         node: String,
-        /// The node's incarnation; every start of a node has a higher one.
+        /// The node's epoch, higher at every start of the node.
         epoch: i64,
     },
     /// An attempt of an action is about to run.
     StepStarted {
         /// The step.
         step: StepId,
-        /// Which attempt, from 1.
+        /// The attempt, from 1.
         attempt: u32,
-        /// Set when an outside worker is to run it; a take-over of the saga does not interrupt it then.
+        /// Set for an outside worker's attempt, which adoption does not interrupt.
         outside: Option<Outside>,
     },
-    /// An outside worker has leased the attempt: its time begins.
+    /// An outside worker has leased the attempt: its timeout begins.
     StepLeased {
         /// The step.
         step: StepId,
@@ -118,39 +118,39 @@ pub enum Event {
         phase: Phase,
         /// Which attempt.
         attempt: u32,
-        /// Without an answer by then it has timed out.
+        /// When the attempt times out.
         until: Timestamp,
     },
     /// The action succeeded.
     StepSucceeded {
         /// The step.
         step: StepId,
-        /// The attempt that did it.
+        /// The successful attempt.
         attempt: u32,
-        /// What it gave.
+        /// Its result.
         result: Payload,
     },
-    /// The action failed for good.
+    /// The action failed without further attempts.
     StepFailed {
         /// The step.
         step: StepId,
         /// Its last attempt.
         attempt: u32,
-        /// Why.
+        /// The error.
         error: StepError,
-        /// Whether some attempt may have taken effect: then the step is compensated.
+        /// Whether an attempt may have taken effect: then the step is compensated.
         in_doubt: bool,
     },
-    /// The action timed out for good; it may have taken effect.
+    /// The action timed out without further attempts; it may have taken effect.
     StepTimedOut {
         /// The step.
         step: StepId,
         /// Its last attempt.
         attempt: u32,
-        /// Why.
+        /// The error.
         error: StepError,
     },
-    /// An attempt failed and another one follows.
+    /// An attempt failed, and a retry follows.
     StepRetry {
         /// The step.
         step: StepId,
@@ -158,67 +158,67 @@ pub enum Event {
         phase: Phase,
         /// The attempt that failed.
         attempt: u32,
-        /// How many there can be.
+        /// The total number of attempts.
         max_attempts: u32,
-        /// Why it failed.
+        /// The error.
         error: StepError,
-        /// When the next one is due.
+        /// When the retry is due.
         retry_at: Timestamp,
     },
     /// An attempt of a compensation is about to run.
     StepCompensating {
         /// The step.
         step: StepId,
-        /// Which attempt, from 1.
+        /// The attempt, from 1.
         attempt: u32,
-        /// Set when an outside worker is to run it; a take-over of the saga does not interrupt it then.
+        /// Set for an outside worker's attempt, which adoption does not interrupt.
         outside: Option<Outside>,
     },
     /// The step is undone.
     StepCompensated {
         /// The step.
         step: StepId,
-        /// The attempt that did it.
+        /// The successful attempt.
         attempt: u32,
-        /// What the compensation gave.
+        /// The compensation's result.
         result: Payload,
     },
-    /// The compensation failed for good.
+    /// The compensation failed without further attempts.
     StepCompensationFailed {
         /// The step.
         step: StepId,
         /// Its last attempt.
         attempt: u32,
-        /// Why.
+        /// The error.
         error: StepError,
     },
-    /// A person decided about a failed compensation.
+    /// An operator resolved a failed compensation.
     StepResolved {
         /// The step.
         step: StepId,
-        /// What was decided.
+        /// The resolution.
         action: Resolution,
         /// Who, and why.
         note: String,
     },
 }
 
-/// What a saga was started with.
+/// The data of a saga's start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
     /// The definition's name.
     pub definition: String,
-    /// The definition's version; the saga keeps it to its end.
+    /// The definition's version, which the saga keeps.
     pub version: u32,
-    /// What every step can read.
+    /// The input of every step.
     pub input: Payload,
-    /// The caller's own id for the work this belongs to.
+    /// The caller's correlation id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
-    /// Rolled back if not finished by then.
+    /// The deadline; a saga that misses it is rolled back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
-    /// What it can be searched by.
+    /// Attributes for searching.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
 }
@@ -230,12 +230,12 @@ pub struct Recorded {
     pub seq: u64,
     /// When it was decided.
     pub at: Timestamp,
-    /// What happened.
+    /// The event.
     pub event: Event,
 }
 
 impl Event {
-    /// The names of all events there are.
+    /// The names of all events.
     pub const NAMES: [&'static str; 18] = [
         "saga.started",
         "saga.succeeded",
@@ -257,8 +257,8 @@ impl Event {
         "step.resolved",
     ];
 
-    /// The event that says that a node goes on with a saga whose attempts another process may have run. Whether a store
-    /// appends it with the change of owner or a decision emits it, it is made here.
+    /// The adoption event of a saga whose attempts another process may have run. Stores and decisions both make it
+    /// here.
     #[must_use]
     pub fn adopted(node: String, epoch: i64) -> Self {
         Self::SagaAdopted { node, epoch }
@@ -289,7 +289,7 @@ impl Event {
         }
     }
 
-    /// The step it is about, if it is about one.
+    /// The step of the event, if it has one.
     #[must_use]
     pub fn step(&self) -> Option<&StepId> {
         match self {
@@ -314,7 +314,7 @@ impl Event {
         }
     }
 
-    /// Whether this attempt was given up by this, since no outside worker had taken or answered it in time.
+    /// Whether this event ends an attempt that no outside worker leased or finished in time.
     #[must_use]
     pub fn gave_up_waiting_for(&self, step: &StepId, phase: Phase, attempt: u32) -> bool {
         let (of, error) = match self {
@@ -327,7 +327,7 @@ impl Event {
             && (*error == StepError::unanswered_by_workers() || *error == StepError::not_taken_by_workers())
     }
 
-    /// The attempt it is about, if it is about one.
+    /// The attempt of the event, if it has one.
     #[must_use]
     pub fn attempt(&self) -> Option<u32> {
         match self {
@@ -352,7 +352,7 @@ impl Event {
         }
     }
 
-    /// Whether the saga is at its end with it.
+    /// Whether the event ends the saga.
     #[must_use]
     pub fn is_terminal(&self) -> bool {
         matches!(self, Self::SagaSucceeded | Self::SagaCompensated { .. } | Self::SagaFailed { .. })

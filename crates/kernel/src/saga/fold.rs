@@ -1,4 +1,4 @@
-//! From events to state: the only place where a saga's state changes.
+//! Folds events into state: the only place where a saga's state changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,18 +16,18 @@ pub enum ReplayError {
     /// The log is empty or does not begin with `saga.started`.
     #[error("the log does not begin with saga.started")]
     NoStart,
-    /// A second beginning.
+    /// A second `saga.started`.
     #[error("event {0} is a second saga.started")]
     SecondStart(u64),
-    /// A number is missing or doubled.
-    #[error("event {found} stands where {expected} should")]
+    /// A number is missing or repeated.
+    #[error("event {found} found where {expected} was expected")]
     Gap {
-        /// The number that should follow.
+        /// The expected number.
         expected: u64,
-        /// The number that does.
+        /// The number found.
         found: u64,
     },
-    /// The log names a step the definition does not have.
+    /// The log names a step that the definition lacks.
     #[error("event {seq} names the step `{step}`, which the definition does not have")]
     UnknownStep {
         /// The event.
@@ -56,10 +56,10 @@ impl State {
         Ok(state)
     }
 
-    /// Takes in the next event of the log.
+    /// Applies the next event of the log.
     ///
     /// # Errors
-    /// When it is not the next one or does not fit the definition.
+    /// When it is not the next one or does not match the definition.
     pub fn append(&mut self, definition: &Definition, recorded: &Recorded) -> Result<(), ReplayError> {
         if recorded.seq != self.seq + 1 {
             return Err(ReplayError::Gap { expected: self.seq + 1, found: recorded.seq });
@@ -93,7 +93,7 @@ impl State {
         }
     }
 
-    /// `position` is where the event's step stands; the caller has looked it up.
+    /// `position` is the position of the event's step, found by the caller.
     pub(super) fn apply(&mut self, position: Option<usize>, recorded: &Recorded) {
         self.seq = recorded.seq;
         self.at = recorded.at;

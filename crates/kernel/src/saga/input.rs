@@ -1,4 +1,4 @@
-//! What can be asked of a saga, and what it answers.
+//! Inputs and decisions of sagas.
 
 use std::collections::BTreeMap;
 
@@ -9,33 +9,33 @@ use crate::id::StepId;
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
-/// The circumstances of a decision.
+/// The time and the node's state for a decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
     /// The time.
     pub at: Timestamp,
-    /// The node starts nothing new: it is shutting down, or full. What is asked is still decided.
+    /// The node starts no attempts because it is shutting down or full. Inputs are still decided.
     pub draining: bool,
 }
 
 impl Now {
-    /// This time, with the node ready to work.
+    /// This time, with a node that starts attempts.
     #[must_use]
     pub fn at(at: Timestamp) -> Self {
         Self { at, draining: false }
     }
 }
 
-/// What a saga is started with, besides its definition.
+/// The data of a saga's start, besides its definition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Start {
-    /// What every step can read.
+    /// The input of every step.
     pub input: Payload,
-    /// The caller's own id for the work this belongs to.
+    /// The caller's correlation id.
     pub correlation_id: Option<String>,
-    /// Rolled back if not finished by then.
+    /// The deadline; a saga that misses it is rolled back.
     pub deadline: Option<Timestamp>,
-    /// What it can be searched by.
+    /// Attributes for searching.
     pub attributes: BTreeMap<String, String>,
 }
 
@@ -55,17 +55,18 @@ impl Start {
 /// How an attempt ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// With this result.
+    /// With a result.
     Succeeded(Payload),
-    /// With this error.
+    /// With an error.
     Failed(StepError),
 }
 
-/// Something a saga must answer to.
+/// An input of a saga.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// Look what is due: a retry, the end of an outside worker's time, the deadline. Nothing else ends anything by its
-    /// time, so say it after everything else that is to be said.
+    /// Check what is due: a retry, an outside worker's timeout, the deadline. Only this input ends anything because of
+    /// time, so send
+    /// it after all others.
     Wake,
     /// An attempt ended.
     Finished {
@@ -75,10 +76,10 @@ pub enum Input {
         phase: Phase,
         /// Which attempt.
         attempt: u32,
-        /// How.
+        /// The result.
         outcome: Outcome,
     },
-    /// An outside worker has leased an attempt.
+    /// An outside worker leased an attempt.
     Leased {
         /// The step.
         step: StepId,
@@ -86,89 +87,89 @@ pub enum Input {
         phase: Phase,
         /// Which attempt.
         attempt: u32,
-        /// When, by the store's clock: its time begins then.
+        /// When, by the store's clock: the timeout begins then.
         at: Timestamp,
     },
-    /// There is room for one attempt of a step that asked for it.
+    /// There is room for an attempt of this step.
     Admitted {
         /// The step.
         step: StepId,
     },
-    /// Another node, or another life of the same one, has the saga now.
+    /// Another node, or a new epoch of the same one, owns the saga.
     Adopted {
         /// The node's name.
         node: String,
-        /// The node's incarnation.
+        /// The node's epoch.
         epoch: i64,
     },
     /// Roll back.
     Cancel {
-        /// Who asked, and why.
+        /// Who requested it, and why.
         note: String,
     },
-    /// Start nothing new.
+    /// Start no new attempts.
     Pause {
-        /// Who asked, and why.
+        /// Who requested it, and why.
         note: String,
     },
-    /// Go on.
+    /// Continue.
     Resume {
-        /// Who asked, and why.
+        /// Who requested it, and why.
         note: String,
     },
-    /// A person decided about a failed compensation.
+    /// An operator resolved a failed compensation.
     Resolve {
         /// The step.
         step: StepId,
-        /// What was decided.
+        /// The resolution.
         action: Resolution,
         /// Who, and why.
         note: String,
     },
 }
 
-/// Something to do once the decision is on disk, and not before.
+/// An effect to perform after the decision is durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Run this attempt.
     Run {
-        /// Where the step stands in the definition.
+        /// The step's position in the definition.
         position: usize,
         /// Action or compensation.
         phase: Phase,
         /// Which attempt.
         attempt: u32,
     },
-    /// Ask for room to run an attempt of this step, then say [`Input::Admitted`]. Repeated until the attempt starts.
+    /// Reserve room for an attempt of this step, then send [`Input::Admitted`]. Repeated until the attempt starts.
     Admit {
-        /// Where the step stands in the definition.
+        /// The step's position in the definition.
         position: usize,
     },
-    /// Tell the running actions that the saga is being rolled back; they may stop early.
+    /// Notify running actions of the rollback; they may stop early.
     SignalRollback,
 }
 
-/// What was decided: commit the events, then perform the effects.
+/// A decision: commit the events, then perform the effects.
 #[derive(Clone, Debug)]
 pub struct Decision {
-    /// To append, in this order; empty when there is nothing to do yet.
+    /// The events to append, in this order; may be empty.
     pub events: Vec<Recorded>,
-    /// To perform after the append.
+    /// The effects to perform after the append.
     pub effects: Vec<Effect>,
-    /// The saga once the events are appended.
+    /// The state after the events.
     pub state: State,
 }
 
 /// Why an input changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejected {
-    /// The saga is at its end.
+    /// The saga has ended.
     #[error("the saga is already {0}")]
     Ended(Status),
-    /// It is rolling back already.
+    /// It is already rolling back.
     #[error("the saga is already being rolled back")]
     RollingBack,
-    /// It is paused already.
+    /// It is already paused.
     #[error("the saga is already paused")]
     Paused,
     /// It is not paused.
@@ -180,21 +181,21 @@ pub enum Rejected {
     /// This step's compensation has not failed.
     #[error("the compensation of step `{0}` has not failed: there is nothing to resolve")]
     NotStuck(StepId),
-    /// The attempt is not the one in flight; its answer comes too late.
+    /// The attempt is not the running one; its result is late.
     #[error("attempt {attempt} of step `{step}` is not in flight any more: its answer is ignored")]
     Stale {
         /// The step.
         step: StepId,
-        /// The attempt that answered.
+        /// The attempt of the result.
         attempt: u32,
     },
     /// The definition has no such step.
     #[error("there is no step `{0}`")]
     UnknownStep(StepId),
-    /// The step does not want to run any more.
+    /// The step no longer needs to run.
     #[error("step `{0}` is not waiting to run")]
     NotWaiting(StepId),
-    /// The attempt does not wait for a worker: it was leased before.
+    /// The attempt was leased before.
     #[error("step `{0}` is not waiting for a worker")]
     NotQueued(StepId),
 }

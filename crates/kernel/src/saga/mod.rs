@@ -10,7 +10,7 @@
 //! let started = saga::start(&definition, Start::default(), now);
 //! let mut log = started.events;
 //!
-//! // The events are on disk and the effects performed; now the step's answer comes in.
+//! // The events are durable and the effects performed; now the step's result arrives.
 //! let outcome = Outcome::Succeeded(Payload::null());
 //! let answer = Input::Finished { step: "pay".into(), phase: Phase::Do, attempt: 1, outcome };
 //! let id: SagaId = "01920000-0000-7000-8000-000000000001".parse()?;
@@ -46,6 +46,7 @@ pub use input::{Decision, Effect, Input, Now, Outcome, Rejected, Start};
 pub use preview::{Preview, preview};
 pub use state::{State, Status, StepState, StepStatus};
 
-/// After this many interruptions (crash, shutdown, take-over) a step is not run again: whatever it does, the
-/// process does not survive it. An action is then in doubt and rolled back; a compensation is parked.
+/// After this many interruptions (crash, shutdown, adoption) a step is not run again, because it may crash the process.
+/// An action is
+/// then in doubt and rolled back; a compensation fails.
 pub const MAX_INTERRUPTIONS: u32 = 5;

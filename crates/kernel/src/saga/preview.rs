@@ -1,4 +1,4 @@
-//! What a cancel would undo: the decisions it would lead to, made now and kept by nobody.
+//! Previews a cancel: makes its decisions without committing them.
 
 use super::decide::decide;
 use super::definition::Definition;
@@ -8,27 +8,27 @@ use super::state::State;
 use crate::id::{SagaId, StepId};
 use crate::payload::Payload;
 
-/// Decisions that follow one another at most, for each step: more than any rollback takes that comes to its end.
+/// An upper bound of decisions per step of a rollback.
 const DECISIONS_A_STEP: usize = 8;
 
-/// What would become of a saga that was cancelled now, if whatever is in flight took effect and every compensation succeeded.
+/// The effect of a cancel now, if every running attempt took effect and every compensation succeeded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preview {
-    /// Steps in flight: they are awaited first, and undone too if they take effect or may have.
+    /// Running steps: they are awaited first, and undone too if they take effect or may have.
     pub awaited: Vec<StepId>,
     /// Steps that are undone, in the order in which their compensations begin.
     pub undone: Vec<StepId>,
-    /// Steps that took effect, or would have, and have nothing to undo them: they stay as they are.
+    /// Steps that took effect, or may have, without a compensation: they stay.
     pub kept: Vec<StepId>,
 }
 
-/// What a cancel would do; `None` for a saga that is at its end or rolled back already.
+/// The effect of a cancel; `None` for a saga that has ended or is rolling back.
 #[must_use]
 pub fn preview(definition: &Definition, saga: SagaId, state: &State) -> Option<Preview> {
     let now = Now::at(state.at);
     let mut play = Play { definition, saga, state: state.clone(), begun: Vec::new() };
     if state.paused {
-        // Cancelling one that is paused undoes nothing until it goes on.
+        // A paused saga undoes nothing until it is resumed.
         play.say(Input::Resume { note: String::new() }, Now { draining: true, ..now })?;
     }
     play.say(Input::Cancel { note: String::new() }, now)?;
@@ -44,7 +44,7 @@ pub fn preview(definition: &Definition, saga: SagaId, state: &State) -> Option<P
     Some(Preview { awaited, kept: kept.collect(), undone: play.begun })
 }
 
-/// A saga that goes on in thought.
+/// A simulated saga.
 struct Play<'a> {
     definition: &'a Definition,
     saga: SagaId,
@@ -64,7 +64,7 @@ impl Play<'_> {
         Some(())
     }
 
-    /// What somebody would answer next: first whatever was in flight, and then compensations as they began.
+    /// The next simulated result: running attempts first, then compensations in order.
     fn next_answer(&self) -> Option<Input> {
         if self.state.status.is_terminal() {
             return None;

@@ -1,4 +1,4 @@
-//! A saga's state: nothing but the fold of its events.
+//! A saga's state: the fold of its events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,58 +12,58 @@ use crate::payload::Payload;
 use crate::retry::Retry;
 use crate::time::Timestamp;
 
-/// How far one phase of a step is.
+/// The progress of one phase of a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Progress {
-    /// Not begun.
+    /// Not started.
     #[default]
     Idle,
-    /// An attempt is in flight here.
+    /// An attempt runs on this node.
     Running,
     /// An attempt waits for an outside worker to lease it.
     Queued {
-        /// When the wait ends; none where it has no end.
+        /// When the wait ends; none without a limit.
         until: Option<Timestamp>,
     },
-    /// An attempt is with an outside worker.
+    /// An outside worker holds the attempt.
     Outside {
-        /// Without an answer by then it has timed out.
+        /// When the attempt times out.
         until: Timestamp,
     },
-    /// The node that ran the attempt went away.
+    /// The node that ran the attempt is gone.
     Interrupted,
-    /// The next attempt is due then.
+    /// The next attempt waits for its backoff.
     Waiting {
         /// The time.
         until: Timestamp,
     },
-    /// Ended well.
+    /// Succeeded.
     Done,
-    /// Ended badly.
+    /// Failed.
     Failed,
-    /// A person decided that it need not happen.
+    /// An operator skipped it.
     Skipped,
 }
 
 /// One phase of a step: its action, or its compensation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PhaseState {
-    /// How far it is.
+    /// Its progress.
     pub progress: Progress,
-    /// Attempts started; the newest is the only one whose answer counts.
+    /// Attempts started; only the newest one's result counts.
     pub attempts: u32,
-    /// Attempts that failed since the phase began or was taken up again.
+    /// Failed attempts since the phase began or was resolved.
     pub failures: u32,
-    /// Attempts that were interrupted since the phase began or was taken up again.
+    /// Interrupted attempts since the phase began or was resolved.
     pub interruptions: u32,
-    /// Why the newest failed attempt failed.
+    /// The error of the newest failed attempt.
     pub error: Option<StepError>,
-    /// When the first attempt started since the phase began or was taken up again.
+    /// The start of the first attempt since the phase began or was resolved.
     pub began_at: Option<Timestamp>,
 }
 
 impl PhaseState {
-    /// What is left at this time of the policy's time for all attempts; none where it has no limit.
+    /// The rest of the policy's time limit for all attempts; none without a limit.
     #[must_use]
     pub fn time_left(&self, policy: &Retry, at: Timestamp) -> Option<Duration> {
         policy.within.map(|time| self.began_at.unwrap_or(at).plus(time).since(at))
@@ -75,7 +75,7 @@ impl PhaseState {
         matches!(self.progress, Progress::Running | Progress::Queued { .. } | Progress::Outside { .. })
     }
 
-    /// Whether the attempt in flight is one that ends with the node that runs it.
+    /// Whether the running attempt ends with its node.
     #[must_use]
     pub fn runs_here(&self) -> bool {
         self.progress == Progress::Running
@@ -104,7 +104,7 @@ impl PhaseState {
         }
     }
 
-    /// No worker could lease the attempt while its saga was paused, so its wait is longer by the pause.
+    /// No worker could lease the attempt during the pause, so the pause extends its wait.
     pub(super) fn extend_wait(&mut self, pause: Duration) {
         if let Progress::Queued { until: Some(until) } = &mut self.progress {
             *until = until.plus(pause);
@@ -128,20 +128,20 @@ pub struct StepState {
     pub forward: PhaseState,
     /// Its compensation.
     pub undo: PhaseState,
-    /// Whether some attempt may have taken effect though none is known to have succeeded.
+    /// Whether an attempt may have taken effect although none is known to have succeeded.
     pub in_doubt: bool,
-    /// What the action gave.
+    /// The action's result.
     pub result: Option<Payload>,
-    /// What the compensation gave.
+    /// The compensation's result.
     pub compensation_result: Option<Payload>,
-    /// The event that ended the action: later ends are undone first.
+    /// The event that ended the action: later ones are undone first.
     pub settled_seq: u64,
-    /// The event that gave up on the compensation; zero when none did.
+    /// The event of the failed compensation; zero without one.
     pub parked_seq: u64,
 }
 
 impl StepState {
-    /// The phase meant.
+    /// The state of a phase.
     #[must_use]
     pub fn phase(&self, phase: Phase) -> &PhaseState {
         match phase {
@@ -157,7 +157,7 @@ impl StepState {
         }
     }
 
-    /// Whether the action, now that it has ended, took effect or may have.
+    /// Whether the ended action took effect or may have.
     #[must_use]
     pub fn may_have_happened(&self) -> bool {
         match self.forward.progress {
@@ -173,7 +173,7 @@ impl StepState {
         }
     }
 
-    /// The step in one word.
+    /// The status of the step.
     #[must_use]
     pub fn status(&self) -> StepStatus {
         match (&self.undo.progress, &self.forward.progress) {
@@ -207,20 +207,20 @@ impl StepState {
 /// Why a saga is rolled back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// The step that failed; none when it was cancelled or late.
+    /// The failed step; none after a cancel or a missed deadline.
     pub failed_step: Option<StepId>,
-    /// Why.
+    /// The error.
     pub error: StepError,
 }
 
 /// A saga's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
-    /// Where it stands.
+    /// Its status.
     pub status: Status,
-    /// Nothing new starts, and no wait for a worker ends.
+    /// No new attempts start, and no wait for a worker ends.
     pub paused: bool,
-    /// Since when, while it is paused.
+    /// When it was paused, while it is.
     pub paused_at: Option<Timestamp>,
     /// The number of its newest event.
     pub seq: u64,
@@ -228,22 +228,22 @@ pub struct State {
     pub created_at: Timestamp,
     /// The time of its newest event.
     pub at: Timestamp,
-    /// What it was started with.
+    /// The data of its start.
     pub started: Arc<Started>,
-    /// Its steps, in the order of the definition.
+    /// Its steps in the order of the definition.
     pub steps: Vec<StepState>,
-    /// Why it is rolled back.
+    /// Why it is rolling back.
     pub cause: Option<Arc<Cause>>,
 }
 
 impl State {
-    /// Whether an attempt of any step ends with the node that runs the saga.
+    /// Whether a running attempt of any step ends with this node.
     #[must_use]
     pub fn anything_runs_here(&self) -> bool {
         self.steps.iter().any(|step| step.forward.runs_here() || step.undo.runs_here())
     }
 
-    /// Whether an outside worker has an attempt of any step, or may get it.
+    /// Whether an attempt of any step is left to an outside worker.
     #[must_use]
     pub fn anything_is_outside(&self) -> bool {
         let phases = self.steps.iter().flat_map(|step| [&step.forward, &step.undo]);
@@ -257,33 +257,32 @@ impl State {
         phases.any(|phase| matches!(phase.progress, Progress::Queued { .. }))
     }
 
-    /// When the saga has to be looked at again though nothing happens: a retry, the end of an outside worker's time, or
-    /// the deadline.
+    /// When the saga is due without further input: a retry, an outside worker's timeout, or the deadline.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
         self.next_attempt().into_iter().chain(self.deadline()).min()
     }
 
-    /// When the next attempt is due that waits for its time, or an outside worker's time is over.
+    /// When the next retry is due, or an outside worker's timeout passes.
     #[must_use]
     pub fn next_attempt(&self) -> Option<Timestamp> {
         self.next_attempt_besides(&[])
     }
 
-    /// The same without the steps that stand at these positions.
+    /// The same without the steps at these positions.
     #[must_use]
     pub fn next_attempt_besides(&self, positions: &[usize]) -> Option<Timestamp> {
         self.next_retry_besides(positions).into_iter().chain(self.next_timeout()).min()
     }
 
-    /// When it is rolled back if it is not over by then.
+    /// Its deadline.
     #[must_use]
     pub fn deadline(&self) -> Option<Timestamp> {
         let holds = !self.status.is_terminal() && self.status != Status::Compensating;
         self.started.deadline.filter(|_| holds)
     }
 
-    /// When the time of an outside worker is over, or the wait for one.
+    /// When an outside worker's timeout or queue timeout passes.
     fn next_timeout(&self) -> Option<Timestamp> {
         if self.status.is_terminal() {
             return None;

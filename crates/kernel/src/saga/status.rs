@@ -1,20 +1,20 @@
-//! Where sagas and steps stand, in one word each.
+//! Statuses of sagas and steps.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a saga stands.
+/// The status of a saga.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// Accepted; no step has started.
     Pending,
-    /// Going forward.
+    /// Steps are running.
     Running,
     /// Every step succeeded.
     Succeeded,
-    /// The rollback could not be finished.
+    /// The rollback failed.
     Failed,
     /// Rolling back.
     Compensating,
@@ -23,11 +23,11 @@ pub enum Status {
 }
 
 impl Status {
-    /// All of them.
+    /// All statuses.
     pub const ALL: [Self; 6] =
         [Self::Pending, Self::Running, Self::Succeeded, Self::Failed, Self::Compensating, Self::Compensated];
 
-    /// Its name in the database, in answers and filters.
+    /// Its name in the database, in responses and filters.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl Status {
         Self::ALL.into_iter().find(|status| status.as_str() == name)
     }
 
-    /// Whether it is an end: only a failed rollback can be taken up again, by a person.
+    /// Whether it is terminal: only a failed rollback can be resolved and continue.
     #[must_use]
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Compensated)
@@ -59,7 +59,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// Where a step stands, in one word.
+/// The status of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepStatus {
@@ -67,20 +67,20 @@ pub enum StepStatus {
     Pending,
     /// Its action waits for an outside worker.
     Waiting,
-    /// Its action is in flight or waits for its next attempt.
+    /// Its action is running or waits for a retry.
     Running,
     /// Its action succeeded.
     Succeeded,
-    /// Its action failed and left nothing behind.
+    /// Its action failed without effect.
     Failed,
-    /// Nobody knows whether its action took effect.
+    /// The outcome of its action is unknown.
     InDoubt,
-    /// Its compensation is in flight or waits for its next attempt.
+    /// Its compensation is running or waits for a retry.
     Compensating,
     /// It is undone.
     Compensated,
-    /// It could not be undone.
+    /// Its compensation failed.
     CompensationFailed,
-    /// A person decided to leave it undone.
+    /// An operator skipped its compensation.
     Skipped,
 }

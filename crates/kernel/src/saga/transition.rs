@@ -1,4 +1,4 @@
-//! A decision in the making: the state as it will be, and the events that lead there.
+//! A decision in progress: the new state, and the events that lead to it.
 
 use super::definition::Definition;
 use super::event::{Event, Recorded};
@@ -9,7 +9,7 @@ pub(super) struct Transition<'a> {
     pub(super) definition: &'a Definition,
     pub(super) state: State,
     pub(super) now: Now,
-    /// Positions of steps for which there is no room: they ask for it instead of starting.
+    /// The steps without room, by position: they ask for room instead of starting.
     full: &'a [usize],
     events: Vec<Recorded>,
     effects: Vec<Effect>,
@@ -17,17 +17,17 @@ pub(super) struct Transition<'a> {
 
 impl<'a> Transition<'a> {
     pub(super) fn from(definition: &'a Definition, state: State, now: Now, full: &'a [usize]) -> Self {
-        // A log's times never go backwards, whatever the clock does.
+        // A log's times never decrease, whatever the clock does.
         let now = Now { at: now.at.max(state.at), ..now };
         Self { definition, state, now, full, events: Vec::new(), effects: Vec::new() }
     }
 
-    /// Takes up an event that is not about a step.
+    /// Adds an event without a step.
     pub(super) fn emit(&mut self, event: Event) {
         self.record(None, event);
     }
 
-    /// Takes up an event about the step that stands here.
+    /// Adds an event about the step at this position.
     pub(super) fn emit_at(&mut self, position: usize, event: Event) {
         self.record(Some(position), event);
     }
@@ -38,7 +38,7 @@ impl<'a> Transition<'a> {
         self.events.push(recorded);
     }
 
-    /// The saga's first event: the state already holds it.
+    /// The saga's first event, already applied to the state.
     pub(super) fn recorded_start(&mut self, event: Event) {
         self.events.push(Recorded { seq: 1, at: self.now.at, event });
     }
@@ -47,7 +47,7 @@ impl<'a> Transition<'a> {
         self.effects.push(effect);
     }
 
-    /// Whether there is no room for an attempt of this step.
+    /// Whether this step has no room for an attempt.
     pub(super) fn is_full(&self, position: usize) -> bool {
         self.full.contains(&position)
     }

@@ -1,4 +1,4 @@
-//! A process to be killed: runs sagas at a steady rate and says which starts are on disk.
+//! A process for tests to kill: starts sagas at a steady rate and prints which starts are durable.
 //!
 //! It reads its settings from arguments of the form `name=value` and ends when its standard input is closed.
 
@@ -103,14 +103,14 @@ async fn start_sagas(engine: &Engine, settings: &Settings) -> Result<(), Failure
     Ok(())
 }
 
-/// One line, out of this process before this returns.
+/// Writes one line and flushes it.
 fn say(line: &str) -> std::io::Result<()> {
     let mut output = std::io::stdout().lock();
     output.write_all(format!("{line}\n").as_bytes())?;
     output.flush()
 }
 
-/// A test that is killed closes this process's input, and must leave no process behind.
+/// A killed test closes this process's input, so no process stays behind.
 fn end_with_the_parent() {
     std::thread::spawn(|| {
         let mut rest = Vec::new();

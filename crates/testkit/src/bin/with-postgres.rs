@@ -11,9 +11,9 @@ use backstitch_testkit::postgres::{SHARED_URL_VARIABLE, Signal, ThrowawayPostgre
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What `env` and `timeout` use for "it was me, not the command".
+/// The exit code of `env` and `timeout` for their own failures.
 const OWN_FAILURE: u8 = 125;
-/// How long a command may tidy up after a signal.
+/// How long a command may take to exit after a signal.
 const GRACE: Duration = Duration::from_secs(10);
 
 #[tokio::main(flavor = "current_thread")]
@@ -28,7 +28,7 @@ async fn run() -> Result<ExitCode, Box<dyn Error>> {
     let mut arguments = env::args_os().skip(1);
     let program = arguments.next().ok_or("usage: with-postgres COMMAND [ARGUMENT…]")?;
 
-    // Before the server starts, so that no signal can end this process without ending the server too.
+    // Installed before the server starts, so no signal can end this process without ending the server.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
@@ -51,7 +51,7 @@ async fn run() -> Result<ExitCode, Box<dyn Error>> {
 
 async fn end(child: &mut Child) -> Result<(), Box<dyn Error>> {
     if let Some(pid) = child.id() {
-        // It may have ended by itself: Ctrl-C reaches it without our help.
+        // It may have ended by itself: Ctrl-C reaches it directly.
         send_signal(&[pid], Signal::Terminate).ok();
     }
     if tokio::time::timeout(GRACE, child.wait()).await.is_err() {
@@ -68,7 +68,7 @@ fn exit_code(status: ExitStatus) -> ExitCode {
     }
 }
 
-/// As shells report it.
+/// The exit code that shells report for a signal.
 fn signal_code(signal: i32) -> ExitCode {
     ExitCode::from(u8::try_from(128 + signal).unwrap_or(OWN_FAILURE))
 }

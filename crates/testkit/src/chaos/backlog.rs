@@ -1,4 +1,4 @@
-//! Very many unfinished sagas, as a process leaves them that dies in the middle of its work.
+//! Many unfinished sagas, as left by a process that crashes.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Decisions written as one transaction.
 const BATCH: usize = 500;
 
-/// A saga of two steps that take no time, for runs in which nothing but the number of sagas matters.
+/// A saga of two instant steps, for runs in which only the number of sagas matters.
 ///
 /// # Errors
 /// Never: the definition is right.
@@ -30,8 +30,9 @@ pub fn saga() -> Result<Saga, backstitch::Problems> {
     Saga::builder("left-behind").step(step("first")).step(step("second")).build()
 }
 
-/// Writes this many sagas whose first step is in flight, all of one owner, and gives its number. The owner is never
-/// heard of again.
+/// Writes this many sagas with a running first step, all of one owner, and returns the owner's number. The owner never
+/// sends
+/// another heartbeat.
 ///
 /// # Errors
 /// When the store refuses.
@@ -81,7 +82,7 @@ pub async fn all_adopted(mut remaining: impl AsyncFnMut() -> i64) -> Result<(), 
     }
 }
 
-/// Asserts the limit of the requirement in `./soak`. In `./test` other tests share the machine.
+/// Asserts the time limit in `./soak`. In `./test`, other tests share the machine.
 ///
 /// # Panics
 /// When a soak run took longer than 30 s.

@@ -1,5 +1,6 @@
-//! The one check at the end of every fault test: heals, waits until all is quiet, and then compares what the store
-//! says with what the outside world saw.
+//! The check at the end of every fault test: repairs, waits until nothing is active, and compares the store with the
+//! calls that
+//! the services received.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -17,7 +18,7 @@ use super::messages::{self, Name};
 use super::sagas::{self, ANNOUNCING, TOPIC};
 use super::tally;
 
-/// Any reason why the check itself could not be made.
+/// Why the check could not run.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// The longest wait between two attempts of anything in [`sagas`], and of a send.
@@ -25,10 +26,10 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const PAGE: usize = 500;
 
-/// Something that must never be.
+/// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The saga it is about, if it is about one.
+    /// The saga, if it concerns one.
     pub saga: Option<SagaId>,
     /// What is wrong.
     pub reason: String,
@@ -43,12 +44,12 @@ impl fmt::Display for Violation {
     }
 }
 
-/// A start that somebody was told is on disk.
+/// A start that was acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acknowledged {
-    /// The key it was started with.
+    /// Its idempotency key.
     pub key: String,
-    /// The id that was given for it.
+    /// The returned id.
     pub saga: SagaId,
 }
 
@@ -57,13 +58,13 @@ pub struct Acknowledged {
 pub struct Terms {
     /// The lease of the killed nodes: until it expires, nothing happens to their sagas.
     pub lease: Duration,
-    /// How long a healthy node may make no progress, besides leases. The total time is not limited: it depends on the
-    /// machine.
+    /// How long a healthy node may make no progress, besides leases. The total time is unlimited, because it depends on
+    /// the machine.
     pub patience: Duration,
 }
 
 impl Terms {
-    /// Terms for a store of any size.
+    /// Limits for a store of any size.
     #[must_use]
     pub fn for_lease(lease: Duration) -> Self {
         Self { lease, patience: LONGEST_BACKOFF + Duration::from_secs(30) }
@@ -74,7 +75,7 @@ impl Terms {
     }
 }
 
-/// Notices when an observed value stops changing.
+/// Detects that an observed value no longer changes.
 struct Progress<T> {
     latest: Option<T>,
     changed_at: Instant,
@@ -96,36 +97,36 @@ impl<T: PartialEq> Progress<T> {
     }
 }
 
-/// What the check found.
+/// The result of the check.
 #[derive(Debug)]
 pub struct Report {
-    /// How many sagas ended how.
+    /// The number of sagas by status.
     pub sagas: BTreeMap<Status, usize>,
-    /// Raw calls in the outside ledger.
+    /// The number of calls in the services' ledger.
     pub calls: usize,
-    /// Attempts that were cut short by the end of their node.
+    /// Attempts interrupted by the end of their node.
     pub interrupted: usize,
-    /// Incarnations of nodes that took over sagas of others.
+    /// Node epochs that adopted sagas.
     pub adopters: usize,
-    /// Messages that arrived, repeated ones once.
+    /// Delivered messages without repeats.
     pub messages: usize,
-    /// How long it took until everything had ended.
+    /// The time until everything had ended.
     pub settled_in: Duration,
-    /// What must never be.
+    /// Violated invariants.
     pub violations: Vec<Violation>,
 }
 
 impl Report {
-    /// How many sagas there are.
+    /// The number of sagas.
     #[must_use]
     pub fn count(&self) -> usize {
         self.sagas.values().sum()
     }
 
-    /// Fails the test, with all violations, if there is any.
+    /// Fails the test with all violations, if there are any.
     ///
     /// # Panics
-    /// When something must never be.
+    /// When an invariant is violated.
     pub fn assert_clean(&self) {
         let shown: Vec<String> = self.violations.iter().take(20).map(ToString::to_string).collect();
         assert!(shown.is_empty(), "{} violations:\n  {}", self.violations.len(), shown.join("\n  "));
@@ -153,7 +154,7 @@ impl fmt::Display for Report {
 /// Opens the store at this address and checks it.
 ///
 /// # Errors
-/// When the store or the files in the folder cannot be used.
+/// When the store or the files in the directory cannot be used.
 pub async fn address(
     address: &str,
     folder: &Path,
@@ -164,10 +165,10 @@ pub async fn address(
     check(store, folder, terms, acknowledged).await
 }
 
-/// Runs everything in the store to its end with one healthy node, and checks what is there then.
+/// Runs everything in the store to its end with one healthy node, and checks the result.
 ///
 /// # Errors
-/// When the store or the files in the folder cannot be used.
+/// When the store or the files in the directory cannot be used.
 pub async fn check(
     store: Arc<dyn Store>,
     folder: &Path,
@@ -191,7 +192,7 @@ pub async fn check(
     Ok(found.report(folder, &stored, settled_in, delivered.len())?)
 }
 
-/// Waits until no saga is active, or no saga makes progress. The check reports those that are still active then.
+/// Waits until no saga is active, or none makes progress. The check reports sagas that are still active then.
 async fn until_quiet(engine: &Engine, terms: Terms) -> Result<(), Failure> {
     let mut progress = Progress::new(terms);
     loop {
@@ -233,8 +234,9 @@ async fn everything(store: &dyn Store) -> Result<Vec<Stored>, Failure> {
     }
 }
 
-/// The messages that the logs say were written: one with each success of the step that publishes, and one alert
-/// with each step that could not be undone.
+/// The messages that the logs imply: one for each success of the publishing step, and one alert for each step that
+/// could not be
+/// undone.
 fn expected_messages(stored: &[Stored]) -> BTreeSet<Name> {
     let events =
         stored.iter().flat_map(|saga| saga.log.iter().map(move |recorded| (saga.summary.id, recorded)));
@@ -260,7 +262,7 @@ impl Findings {
         self.violations.push(Violation { saga, reason: reason.into() });
     }
 
-    /// Every acknowledged start is there, and no key started two sagas.
+    /// Every acknowledged start exists, and no key started two sagas.
     fn starts(&mut self, stored: &[Stored], acknowledged: &[Acknowledged]) {
         let ids: BTreeSet<SagaId> = stored.iter().map(|saga| saga.summary.id).collect();
         for Acknowledged { key, saga } in acknowledged {
@@ -279,9 +281,9 @@ impl Findings {
         }
     }
 
-    /// Every acknowledged key still stands for the saga it was given.
+    /// Every acknowledged key still returns its saga.
     async fn replays(&mut self, engine: &Engine, acknowledged: &[Acknowledged]) {
-        // Many at once, because each is a commit.
+        // Concurrently, because each is a commit.
         let repeat = |start: &Acknowledged| {
             let (request, engine) = (Request::of(&start.key), engine.clone());
             async move {
@@ -304,7 +306,7 @@ impl Findings {
         }
     }
 
-    /// Every log is right, its row shows what it says, and the world outside saw no more and no less.
+    /// Every log is valid, its row matches it, and so do the services' calls.
     fn sagas(&mut self, folder: &Path, stored: &[Stored]) -> Result<(), Failure> {
         let definitions = definitions(folder)?;
         let mut calls: HashMap<SagaId, Vec<RawCall>> = HashMap::new();
@@ -342,7 +344,7 @@ impl Findings {
         }
     }
 
-    /// What has ended does not change any more.
+    /// Ended sagas never change.
     fn frozen(&mut self, before: &[Stored], after: &[Stored]) {
         let after: HashMap<SagaId, &Stored> = after.iter().map(|saga| (saga.summary.id, saga)).collect();
         for saga in before.iter().filter(|saga| saga.summary.status.is_terminal()) {

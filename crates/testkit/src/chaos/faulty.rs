@@ -1,5 +1,6 @@
-//! A store that breaks at a chosen moment: it dies, it says that the disk is full, it loses an answer, it keeps somebody
-//! waiting until the world has moved on, or it cannot read a saga.
+//! A store that fails at a chosen moment: it crashes, reports a full disk, loses a response, blocks its callers, or
+//! cannot read a
+//! saga.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,32 +11,32 @@ use backstitch::store::watched::{Moment, Watch, Watched};
 use backstitch::store::{Corrupt, Error, Store};
 use tokio::sync::watch;
 
-/// What goes wrong. Decisions are counted from 1 and written one by one, so that every moment can be chosen.
+/// The fault. Decisions are counted from 1 and written one by one, so every moment can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
     None,
     /// The process is cut off before this decision is written.
     DieBefore(u64),
-    /// The process is cut off after this decision is written and before it hears of it.
+    /// The process is cut off after this decision is written and before it learns the result.
     DieAfter(u64),
-    /// Every so many decisions one is not written, for want of space.
+    /// Every n-th decision is not written because the disk is full.
     FullEvery(u64),
-    /// Every so many decisions one is written and its answer is lost.
+    /// Every n-th decision is written and its response lost.
     LoseAnswerEvery(u64),
-    /// From this decision on everybody waits until [`Faulty::release`].
+    /// From this decision on callers block until [`Faulty::release`].
     HoldFrom(u64),
-    /// The first adoption is not done.
+    /// The first adoption fails.
     FailFirstAdoption,
-    /// The first adoption that finds anything is done and its answer is lost.
+    /// The first adoption that finds a saga succeeds and its response is lost.
     LoseFirstAdoptionAnswer,
-    /// Whoever asks for this saga, be it among others, hears that a row cannot be read.
+    /// Reads of this saga, also among others, fail because a row is unreadable.
     Unreadable(SagaId),
-    /// The same, but what is heard is that the store does not answer now, as with a bad spot on a disk.
+    /// Reads of this saga fail because the store does not respond.
     Unanswered(SagaId),
 }
 
-/// A fault, and how it goes.
+/// A fault and its state.
 pub struct Faulty {
     fault: Fault,
     fired: AtomicU64,
@@ -51,7 +52,7 @@ enum Held {
 }
 
 impl Faulty {
-    /// This store with this fault, as a process in trouble sees it.
+    /// Wraps a store with this fault.
     #[must_use]
     pub fn on(store: Arc<dyn Store>, fault: Fault) -> Watched<Self> {
         let faulty = Self {
@@ -63,19 +64,19 @@ impl Faulty {
         Watched::new(store, faulty)
     }
 
-    /// How often the fault came about.
+    /// How often the fault occurred.
     #[must_use]
     pub fn fired(&self) -> u64 {
         self.fired.load(Ordering::SeqCst)
     }
 
-    /// Waits until somebody waits for [`Faulty::release`].
+    /// Waits until a caller blocks.
     pub async fn until_held(&self) {
-        // The sender is this very value, so it cannot be gone.
+        // The sender is this value, so it cannot be dropped.
         let _ = self.held.subscribe().wait_for(|held| *held != Held::NotYet).await;
     }
 
-    /// Lets everybody go on.
+    /// Unblocks all callers.
     pub fn release(&self) {
         self.held.send_replace(Held::Released);
     }

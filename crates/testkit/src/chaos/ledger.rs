@@ -1,4 +1,4 @@
-//! What the outside world saw: one line for every raw call of an action or a compensation.
+//! The services' ledger: one line for every call of an action or a compensation.
 
 use std::fmt;
 use std::io;
@@ -10,21 +10,21 @@ use backstitch::kernel::saga::Phase;
 
 use super::lines::{self, Lines};
 
-/// How a service answered a call.
+/// The response of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It did what was asked.
+    /// It took effect.
     Done,
-    /// It did nothing; another try may help.
+    /// No effect; a retry may help.
     Failed,
-    /// It did nothing and never will.
+    /// No effect, and a retry will not help.
     Refused,
-    /// It did what was asked, and its answer got lost.
+    /// It took effect, and the response is lost.
     Silent,
 }
 
 impl Answer {
-    /// Whether the service did what was asked, told or not.
+    /// Whether the call took effect.
     #[must_use]
     pub fn took_effect(self) -> bool {
         matches!(self, Self::Done | Self::Silent)
@@ -40,22 +40,22 @@ impl Answer {
     }
 }
 
-/// One raw call.
+/// One call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawCall {
-    /// The incarnation of the node that called.
+    /// The epoch of the calling node.
     pub caller: String,
-    /// The saga it called for.
+    /// The saga.
     pub saga: SagaId,
     /// The step.
     pub step: String,
     /// Action or compensation.
     pub phase: Phase,
-    /// Which attempt.
+    /// The attempt.
     pub attempt: u32,
-    /// The key by which the service tells a repeated call.
+    /// The idempotency key.
     pub key: String,
-    /// What the service answered.
+    /// The response.
     pub answer: Answer,
 }
 
@@ -97,7 +97,7 @@ impl FromStr for RawCall {
     }
 }
 
-/// Writes calls down.
+/// Appends calls.
 #[derive(Debug)]
 pub struct Ledger {
     lines: Lines,
@@ -105,7 +105,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Goes on with the ledger in this folder, or begins it, for this incarnation of a node.
+    /// Opens or creates the ledger in this directory for this epoch of a node.
     ///
     /// # Errors
     /// When the file cannot be opened.
@@ -113,13 +113,13 @@ impl Ledger {
         Ok(Self { lines: Lines::open(&path(folder))?, caller: caller.to_owned() })
     }
 
-    /// The incarnation that writes here.
+    /// The epoch that writes here.
     #[must_use]
     pub fn caller(&self) -> &str {
         &self.caller
     }
 
-    /// Writes one call down.
+    /// Appends one call.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -128,10 +128,10 @@ impl Ledger {
     }
 }
 
-/// All calls so far, in the order in which they were made.
+/// All calls in order.
 ///
 /// # Errors
-/// When the file cannot be read or holds something else.
+/// When the file cannot be read or contains something else.
 pub fn read(folder: &Path) -> io::Result<Vec<RawCall>> {
     lines::read(&path(folder))?.iter().map(|line| line.parse().map_err(io::Error::other)).collect()
 }

@@ -1,13 +1,14 @@
-//! A file of lines that outlives whoever appends to it.
+//! A file of lines that survives its writer.
 //!
-//! A kill can cut an append short at the end of a page. Such a line counts as never written: whoever wrote it died
-//! before anything could come of it.
+//! A kill can cut an append short at the end of a page. Such a line counts as unwritten, because its writer died before
+//! it acted
+//! on the write.
 
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-/// Ends every whole line.
+/// Marks the end of a complete line.
 const END: &str = " .";
 
 /// The file, for appending.
@@ -15,19 +16,19 @@ const END: &str = " .";
 pub(super) struct Lines(File);
 
 impl Lines {
-    /// Goes on with this file, or begins it.
+    /// Opens or creates the file.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         File::options().create(true).append(true).open(path).map(Self)
     }
 
-    /// Writes one line: in the page cache before this returns, where no kill can reach it.
+    /// Writes one line to the page cache, where it survives a kill.
     pub(super) fn append(&self, line: &str) -> io::Result<()> {
-        // The break comes first, so that what follows a cut line does not become part of it.
+        // The line break comes first, so that the next line does not continue a cut one.
         (&self.0).write_all(format!("\n{line}{END}").as_bytes())
     }
 }
 
-/// Every whole line, in the order of writing; none where there is no file.
+/// Every complete line in order; none without a file.
 pub(super) fn read(path: &Path) -> io::Result<Vec<String>> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,

@@ -1,4 +1,4 @@
-//! What is started: every start follows from its key, so that whoever knows the key can repeat it.
+//! The load: every start follows from its key, so it can be repeated by its key.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use super::ledger::Ledger;
 use super::messages::FileSink;
 use super::sagas::{self, NAMES, Order};
 
-/// A start that can be repeated: the part of the key after the last dash says what is started.
+/// A repeatable start: the part of the key after the last dash selects the saga.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The idempotency key, and the correlation id.
     pub key: String,
-    /// What is started.
+    /// The definition.
     pub definition: &'static str,
     /// The input.
     pub order: Order,
@@ -31,27 +31,27 @@ impl Request {
         Self { key: format!("{caller}-{n}"), definition, order: Order { n } }
     }
 
-    /// The start that this key was made for.
+    /// The start of this key.
     #[must_use]
     pub fn of(key: &str) -> Option<Self> {
         let (caller, n) = key.rsplit_once('-')?;
         Some(Self::numbered(caller, n.parse().ok()?))
     }
 
-    /// Starts it, or finds what it started before.
+    /// Starts it, or finds the earlier start.
     ///
     /// # Errors
-    /// When the engine does not take it.
+    /// When the engine refuses it.
     pub async fn start(&self, engine: &Engine) -> Result<SagaId, Error> {
         let starting = engine.start(self.definition, &self.order);
         Ok(starting.key(&self.key).correlation_id(&self.key).await?.id())
     }
 }
 
-/// Settings that make leases and sends end soon, with everything outside kept in this folder.
+/// Options with short leases and send times, and all files in this directory.
 ///
 /// # Errors
-/// When the files there cannot be opened.
+/// When the files cannot be opened.
 pub fn options(folder: &Path, name: &str, lease: Duration) -> std::io::Result<Options> {
     Ok(Options {
         node: name.to_owned(),
@@ -64,10 +64,10 @@ pub fn options(folder: &Path, name: &str, lease: Duration) -> std::io::Result<Op
     })
 }
 
-/// An engine on this store that runs all sagas of [`sagas`].
+/// An engine on this store with all sagas of [`sagas`].
 ///
 /// # Errors
-/// When the store or the files in the folder cannot be written.
+/// When the store or the files in the directory cannot be written.
 pub async fn engine(
     store: Arc<dyn Store>,
     folder: &Path,

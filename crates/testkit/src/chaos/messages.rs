@@ -1,4 +1,4 @@
-//! Where the outbox's messages arrive: a file that outlives the sender.
+//! The receiver of the outbox's messages: a file that survives the sender.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -9,15 +9,15 @@ use backstitch::sink::{Message, Receipt, Sink, Undelivered};
 
 use super::lines::{self, Lines};
 
-/// What tells a message from all others: its topic and its key.
+/// The topic and key of a message.
 pub type Name = (String, String);
 
-/// Appends every message to a file, repeated ones too.
+/// Appends every message to a file, repeats included.
 #[derive(Debug)]
 pub struct FileSink(Lines);
 
 impl FileSink {
-    /// Goes on with the file in this folder, or begins it.
+    /// Opens or creates the file in this directory.
     ///
     /// # Errors
     /// When it cannot be opened.
@@ -35,7 +35,7 @@ impl Sink for FileSink {
     }
 }
 
-/// Every message that arrived, repeated ones once.
+/// Every delivered message without repeats.
 ///
 /// # Errors
 /// When the file cannot be read.

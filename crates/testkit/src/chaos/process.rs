@@ -1,4 +1,4 @@
-//! A `saga-node` as its parent sees it: what it acknowledged, and the ways to hurt it.
+//! A `saga-node` process: its acknowledgements, and faults for it.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
@@ -13,16 +13,16 @@ use crate::postgres::{Signal, send_signal};
 
 const POLL_EVERY: Duration = Duration::from_millis(2);
 
-/// How a node is started.
+/// The settings of a node.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The program `saga-node`.
     pub program: PathBuf,
     /// The store's address.
     pub address: String,
-    /// Where the ledger, the messages and the node's own log are kept.
+    /// The directory of the ledger, the messages and the node's log.
     pub folder: PathBuf,
-    /// When it is unheard of for this long, others take over.
+    /// The lease.
     pub lease: Duration,
     /// The time between two starts; zero starts nothing.
     pub start_every: Duration,
@@ -32,14 +32,14 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Node {
     child: Child,
-    /// The node ends when this is closed, so that it never outlives its parent.
+    /// The node ends when this is closed, so it never survives its parent.
     _alive: Option<ChildStdin>,
     told: Arc<Mutex<Told>>,
     reader: Option<JoinHandle<()>>,
     log: PathBuf,
 }
 
-/// What a node said.
+/// The output of a node.
 #[derive(Debug, Default)]
 struct Told {
     ready: bool,
@@ -49,7 +49,7 @@ struct Told {
 }
 
 impl Node {
-    /// Starts a node of this name, which must be a new one.
+    /// Starts a node with a new name.
     ///
     /// # Errors
     /// When the program cannot be run.
@@ -79,7 +79,7 @@ impl Node {
     /// Waits until the node runs, at most this long.
     ///
     /// # Errors
-    /// When it does not, with its log.
+    /// When it does not run, with its log.
     pub fn until_ready(&mut self, at_most: Duration) -> io::Result<()> {
         self.until(at_most, "be ready", |node| node.told().ready)
     }
@@ -92,7 +92,7 @@ impl Node {
         self.until(at_most, "adopt a saga", |node| node.told().has_adopted)
     }
 
-    /// Waits until the node has had this many starts acknowledged, at most this long.
+    /// Waits until the node has this many acknowledged starts, at most this long.
     ///
     /// # Errors
     /// When it has not, with its log.
@@ -100,7 +100,7 @@ impl Node {
         self.until(at_most, "acknowledge", |node| node.told().acknowledged.len() >= count)
     }
 
-    /// Waits until the node has had this many starts refused, at most this long.
+    /// Waits until the node has this many refused starts, at most this long.
     ///
     /// # Errors
     /// When it has not, with its log.
@@ -120,19 +120,19 @@ impl Node {
         Ok(())
     }
 
-    /// How many starts were acknowledged so far.
+    /// The number of acknowledged starts.
     #[must_use]
     pub fn acknowledged(&self) -> usize {
         self.told().acknowledged.len()
     }
 
-    /// The starts that got an error instead.
+    /// The refused starts.
     #[must_use]
     pub fn refusals(&self) -> Vec<String> {
         self.told().refusals.clone()
     }
 
-    /// What the node logged.
+    /// The node's log.
     #[must_use]
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
@@ -146,7 +146,7 @@ impl Node {
         send_signal(&[self.child.id()], signal)
     }
 
-    /// Ends it without a word, and gives what it had acknowledged.
+    /// Kills it and returns its acknowledged starts.
     ///
     /// # Errors
     /// When it had ended by itself.
@@ -158,7 +158,7 @@ impl Node {
         self.ended().map(|(_, acknowledged)| acknowledged)
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Terminates it and waits for its end.
     ///
     /// # Errors
     /// When it ends with a failure.
@@ -173,7 +173,7 @@ impl Node {
 
     fn ended(&mut self) -> io::Result<(ExitStatus, Vec<Acknowledged>)> {
         let status = self.child.wait()?;
-        // What was in the pipe when the node ended is still to be read: it may be an acknowledgement.
+        // Output in the pipe may still contain an acknowledgement.
         if let Some(reader) = self.reader.take() {
             reader.join().map_err(|_| io::Error::other("the reader of the node's output panicked"))?;
         }
@@ -183,7 +183,7 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // Both fail only when the node has ended already.
+        // Both fail only if the node has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

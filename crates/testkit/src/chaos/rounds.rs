@@ -1,4 +1,4 @@
-//! The kill loop: start a node, let it work for a random while, kill it, and again.
+//! The kill loop: start a node, let it work for a random time, kill it, repeat.
 
 use std::fmt;
 use std::io;
@@ -8,19 +8,19 @@ use super::check::{self, Acknowledged, Failure, Report, Terms};
 use super::process::{Node, Settings};
 use crate::scale;
 
-/// A node is killed between this long and ...
+/// The earliest kill after a node began to work, and
 const EARLIEST_KILL_MICROS: u64 = 20_000;
-/// ... this long after it began to work.
+/// the latest.
 const LATEST_KILL_MICROS: u64 = 300_000;
 /// How long a node may take to start on a busy machine.
 const START_WITHIN: Duration = crate::PATIENCE;
 
-/// Numbers that look random and follow from a seed.
+/// Pseudo-random numbers of a seed.
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// The numbers of this seed.
+    /// The sequence of this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
@@ -35,20 +35,20 @@ impl Dice {
         (mixed ^ (mixed >> 31)) % limit.max(1)
     }
 
-    /// When to kill next.
+    /// The time of the next kill.
     fn kill_after(&mut self) -> Duration {
         Duration::from_micros(EARLIEST_KILL_MICROS + self.below(LATEST_KILL_MICROS - EARLIEST_KILL_MICROS))
     }
 }
 
-/// What the kills came to.
+/// The result of a kill loop.
 #[derive(Debug, Default)]
 pub struct Killed {
     /// How many processes were killed.
     pub kills: usize,
-    /// How many of them had acknowledged a start.
+    /// Processes that had acknowledged a start.
     pub while_loaded: usize,
-    /// All that was acknowledged.
+    /// All acknowledged starts.
     pub acknowledged: Vec<Acknowledged>,
 }
 
@@ -68,13 +68,13 @@ pub enum Adoption {
     AfterLease,
 }
 
-/// Kills nodes on this store as often as the run wants it, and checks what is left; says how many kills that were.
+/// Kills nodes on this store as often as the scale requires and checks the result; returns the number of kills.
 ///
 /// # Errors
-/// When a node cannot be started, or ends before it is killed, or what is left cannot be read.
+/// When a node cannot be started, or ends before it is killed, or the store cannot be read.
 ///
 /// # Panics
-/// When anything is lost, or the kills came at moments that show nothing.
+/// When anything is lost, or the kills came at useless moments.
 pub async fn assert_kills_lose_nothing(
     settings: Settings,
     seed: u64,
@@ -93,7 +93,7 @@ pub async fn assert_kills_lose_nothing(
     Ok((kills, report))
 }
 
-/// Kills this many nodes, one after the other, on the same store.
+/// Kills this many nodes one after the other on the same store.
 ///
 /// # Errors
 /// When a node cannot be started, or ends before it is killed.
@@ -102,7 +102,7 @@ fn kill_in_a_loop(settings: &Settings, seed: u64, kills: usize, adoption: Adopti
     let mut killed = Killed::default();
     for round in 0..kills {
         let mut node = Node::spawn(settings, &format!("life{round}"))?;
-        // Every other node is killed for sure with starts on their way, the others maybe while they still take over.
+        // Every other node is killed with starts in flight, the others possibly during adoption.
         if round % 2 == 0 {
             node.until_acknowledged(1, START_WITHIN)?;
         } else {
@@ -112,7 +112,7 @@ fn kill_in_a_loop(settings: &Settings, seed: u64, kills: usize, adoption: Adopti
         if adoption == Adoption::AfterLease && round % 4 == 1 {
             node.until_adopted(START_WITHIN)?;
         }
-        // The moment is the fault: nothing is waited for here.
+        // The random moment is the fault: this waits for nothing.
         std::thread::sleep(dice.kill_after());
         let acknowledged = node.kill()?;
         killed.kills += 1;

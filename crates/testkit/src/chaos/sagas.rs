@@ -1,5 +1,6 @@
-//! The sagas that run while things break. What each call answers follows from the saga's input and the attempt, so
-//! that any incarnation of any node gets the same answer.
+//! The sagas of fault tests. Each response follows from the saga's input and the attempt, so every epoch of every node
+//! gets the
+//! same response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,28 +15,28 @@ use super::ledger::{Answer, Ledger, RawCall};
 pub const NAMES: [&str; 6] = ["sequence", "diamond", "refused", "slow", "stubborn", "announced"];
 /// The topic of the messages that `announced` publishes.
 pub const TOPIC: &str = "orders";
-/// The step that publishes them, and the saga's id before it is their key.
+/// The publishing step; with the saga's id before it, the key of its messages.
 pub const ANNOUNCING: &str = "announce";
 
-/// A step that does not answer is given up after this long.
+/// The timeout of a step.
 const TIMEOUT: Duration = Duration::from_millis(150);
-/// A step that answers at all answers within this long.
+/// The longest response time of a step.
 const LONGEST_CALL_MICROS: u64 = 5_000;
 
 /// The input of every saga here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
-    /// Decides what the services answer.
+    /// Selects the services' responses.
     pub n: u64,
 }
 
-/// What a service answers to an attempt for order `n`.
+/// The response to an attempt for order `n`.
 type Rule = fn(n: u64, attempt: u32) -> Answer;
 
 const ALWAYS: Rule = |_, _| Answer::Done;
 const NEVER: Rule = |_, _| Answer::Refused;
 
-/// All sagas, writing their calls into this ledger.
+/// All sagas, writing their calls to this ledger.
 ///
 /// # Errors
 /// Never: the definitions are right.
@@ -47,7 +48,7 @@ pub fn all(ledger: &Arc<Ledger>) -> Result<Vec<Saga>, Problems> {
     let sagas = [
         named("sequence")
             .step(step("reserve", ALWAYS))
-            // Not at the first attempt, for some.
+            // Some fail at the first attempt.
             .step(step(
                 "charge",
                 |n, attempt| {
@@ -120,7 +121,7 @@ fn announcing(ledger: &Arc<Ledger>) -> Step<Order, u64> {
     })
 }
 
-/// A service: it takes effect the moment the ledger has the line, and answers a little later.
+/// A service: it takes effect when the ledger has the line, and responds a little later.
 async fn call(ledger: &Ledger, context: &Context<Order>, phase: Phase, rule: Rule) -> StepResult<()> {
     let answer = rule(context.input().n, context.attempt());
     ledger.append(&RawCall {

@@ -1,4 +1,4 @@
-//! One saga's books: its row against its log, and its log against the calls that the world outside saw.
+//! Compares one saga's row with its log, and its log with the services' calls.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use backstitch::store::Stored;
 
 use super::ledger::{Answer, RawCall};
 
-/// What the row shows and its log does not say, and whether it has come to rest.
+/// Differences between row and log, and whether the saga has ended.
 pub(super) fn row(definition: &Definition, saga: &Stored) -> Vec<String> {
     let row = &saga.summary;
     let state = match State::fold(definition, &saga.log) {
@@ -42,7 +42,7 @@ pub(super) fn row(definition: &Definition, saga: &Stored) -> Vec<String> {
     found
 }
 
-/// What the calls and the log say differently.
+/// Differences between calls and log.
 pub(super) fn calls(definition: &Definition, saga: &Stored, calls: &[RawCall]) -> Vec<String> {
     let mut found = Vec::new();
     let logged = attempts(&saga.log);
@@ -99,7 +99,7 @@ fn attempts(log: &[Recorded]) -> HashSet<(&str, Phase, u32)> {
     attempts.collect()
 }
 
-/// How many attempts were in flight when their node went away.
+/// Attempts that were running when their node ended.
 pub(super) fn interrupted(log: &[Recorded]) -> usize {
     let mut in_flight: HashSet<(&str, Phase)> = HashSet::new();
     let mut interrupted = 0;

@@ -1,4 +1,4 @@
-//! Taking over what a dead node owned, and what is due and nobody's.
+//! Adoption of a dead node's sagas, and of due sagas without an owner.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -18,7 +18,7 @@ use super::make::{
     started, started_with, updated, verdict,
 };
 
-/// A life that ends without a word, and the next one.
+/// A node that crashes, and the next one.
 async fn two_lives(fixture: &dyn Fixture, before: impl AsyncFnOnce(&dyn Store, Epoch)) -> Epoch {
     let store = fixture.store();
     let dead = store.join(&node()).await.unwrap();
@@ -39,7 +39,7 @@ async fn adopt(fixture: &dyn Fixture, epoch: Epoch, known: &[Known], limit: usiz
     unique
 }
 
-/// A dead node's saga changes hands, and its log says so.
+/// Adoption changes the owner and appends an event.
 pub async fn a_dead_nodes_saga_is_taken_over_and_its_log_says_so(fixture: &dyn Fixture) {
     let now = fixture.now();
     let epoch = two_lives(fixture, async |store, dead| apply(store, owned(saga(1), now, dead)).await).await;
@@ -52,7 +52,7 @@ pub async fn a_dead_nodes_saga_is_taken_over_and_its_log_says_so(fixture: &dyn F
     assert_eq!((last.seq, &last.event), (2, &Event::SagaAdopted { node: "b".to_owned(), epoch }));
 }
 
-/// Whatever the old owner still sends comes too late.
+/// The old owner's appends are fenced.
 pub async fn the_old_owners_decision_is_fenced(fixture: &dyn Fixture) {
     let now = fixture.now();
     let epoch = two_lives(fixture, async |store, dead| apply(store, owned(saga(1), now, dead)).await).await;
@@ -63,7 +63,7 @@ pub async fn the_old_owners_decision_is_fenced(fixture: &dyn Fixture) {
     apply(&*store, appended(saga(1), 3, now)).await;
 }
 
-/// What is adopted is adopted once.
+/// A saga is adopted once.
 pub async fn nothing_is_adopted_twice(fixture: &dyn Fixture) {
     let now = fixture.now();
     let epoch = two_lives(fixture, async |store, dead| apply(store, owned(saga(1), now, dead)).await).await;
@@ -72,7 +72,7 @@ pub async fn nothing_is_adopted_twice(fixture: &dyn Fixture) {
     assert_eq!(seqs(&*fixture.store(), saga(1)).await, [1, 2]);
 }
 
-/// A node takes so many at a time and gets all of them in the end.
+/// A node adopts in batches until no saga is left.
 pub async fn adoption_goes_in_batches_until_nothing_is_left(fixture: &dyn Fixture) {
     let now = fixture.now();
     let epoch = two_lives(fixture, async |store, dead| {
@@ -91,7 +91,7 @@ pub async fn adoption_goes_in_batches_until_nothing_is_left(fixture: &dyn Fixtur
     assert_eq!(all, (1..=6).map(saga).collect());
 }
 
-/// A node does not take what it cannot run; a version is as good as a name.
+/// A node adopts only definitions and versions that it has.
 pub async fn a_definition_the_node_lacks_is_skipped(fixture: &dyn Fixture) {
     let now = fixture.now();
     let epoch = two_lives(fixture, async |store, dead| {
@@ -114,12 +114,12 @@ pub async fn a_definition_the_node_lacks_is_skipped(fixture: &dyn Fixture) {
     assert_eq!(adopt(fixture, epoch, &[known("deploy", 2)], 10).await, [saga(2), saga(3)].into());
 }
 
-/// An unowned saga is adopted when it is due, and not before.
+/// An unowned saga is adopted when it is due.
 pub async fn an_unowned_saga_is_adopted_once_it_is_due(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
     let epoch = store.join(&successor()).await.unwrap();
-    // Sooner than the lease ends, or the node that waits would be dead by then.
+    // Shorter than the lease, so the waiting node stays alive.
     let wait = LEASE / 2;
     let due = now.plus(wait);
     apply(&*store, started_with(saga(1), now, |row| row.wake_at = Some(due))).await;
@@ -131,7 +131,7 @@ pub async fn an_unowned_saga_is_adopted_once_it_is_due(fixture: &dyn Fixture) {
     assert_eq!((row.owner, row.wake_at), (Some(epoch), None));
 }
 
-/// A saga that its owner released is taken without an event, and the adoption is not announced.
+/// A released saga is adopted without an event, and nothing is published.
 pub async fn released_saga_is_adopted_without_an_event(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -146,7 +146,7 @@ pub async fn released_saga_is_adopted_without_an_event(fixture: &dyn Fixture) {
     apply(&*store, appended(saga(1), 2, now)).await;
 }
 
-/// What a node owns it need not adopt.
+/// A node does not adopt its own sagas.
 pub async fn a_nodes_own_sagas_are_left_alone(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -155,7 +155,7 @@ pub async fn a_nodes_own_sagas_are_left_alone(fixture: &dyn Fixture) {
     assert_eq!(adopt(fixture, epoch, &[deploy()], 10).await, [].into());
 }
 
-/// A saga at its end is nobody's business.
+/// A terminal saga is not adopted.
 pub async fn an_ended_saga_is_never_adopted(fixture: &dyn Fixture) {
     let now = fixture.now();
     let epoch = two_lives(fixture, async |store, dead| {
@@ -169,7 +169,7 @@ pub async fn an_ended_saga_is_never_adopted(fixture: &dyn Fixture) {
     assert_eq!(seqs(&*fixture.store(), saga(1)).await, [1, 2]);
 }
 
-/// A log's times never go backwards, though the clock did.
+/// A log's times never decrease, even if the clock was set back.
 pub async fn an_adopted_log_does_not_go_back_in_time(fixture: &dyn Fixture) {
     let ahead = fixture.now().plus(Duration::from_secs(86_400));
     let epoch = two_lives(fixture, async |store, dead| apply(store, owned(saga(1), ahead, dead)).await).await;
@@ -179,7 +179,7 @@ pub async fn an_adopted_log_does_not_go_back_in_time(fixture: &dyn Fixture) {
     assert!(log[1].at >= log[0].at, "{:?} after {:?}", log[1].at, log[0].at);
 }
 
-/// The next due time is the earliest one of what this node could run.
+/// The next due time considers only definitions of this node.
 pub async fn the_next_due_time_is_that_of_a_saga_the_node_can_run(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -202,7 +202,7 @@ pub async fn the_next_due_time_is_that_of_a_saga_the_node_can_run(fixture: &dyn 
     assert_eq!(store.next_wake(&[]).await.unwrap(), None);
 }
 
-/// A node that leaves gives back what it owns, due at once, and nothing else changes.
+/// A leaving node releases its sagas, due at once, and changes nothing else.
 pub async fn a_leaving_nodes_sagas_are_due_at_once(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -220,7 +220,7 @@ pub async fn a_leaving_nodes_sagas_are_due_at_once(fixture: &dyn Fixture) {
     assert_eq!(adopt(fixture, epoch, &[deploy()], 10).await, [saga(1)].into());
 }
 
-/// A new process takes up what the one before it left.
+/// A new process adopts the sagas of the previous one.
 pub async fn the_next_process_takes_up_what_was_left(fixture: &dyn Fixture) {
     let now = fixture.now();
     let dead = fixture.store().join(&node()).await.unwrap();
@@ -231,7 +231,7 @@ pub async fn the_next_process_takes_up_what_was_left(fixture: &dyn Fixture) {
     assert_eq!(adopt(fixture, epoch, &[deploy()], 10).await, [saga(1)].into());
 }
 
-/// A node that announces adoptions writes the message with the event, after whatever was said of the saga before.
+/// A node that publishes adoptions writes the message with the event, after earlier messages of the saga.
 pub async fn an_announced_adoption_is_told_with_it(fixture: &dyn Fixture) {
     let now = fixture.now();
     let dying = async |store: &dyn Store, dead| {

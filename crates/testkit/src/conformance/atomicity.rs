@@ -1,4 +1,4 @@
-//! A decision is written whole or not at all.
+//! A decision is written completely or not at all.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -15,7 +15,7 @@ use super::make::{
     verdict,
 };
 
-/// The same decision with everything a decision can bring.
+/// The same decision with everything that a decision can contain.
 fn laden(commit: Commit, fixture: &dyn Fixture) -> Commit {
     let mut commit = Commit {
         consume_inbox_through: Some(1),
@@ -30,7 +30,7 @@ fn laden(commit: Commit, fixture: &dyn Fixture) -> Commit {
     commit
 }
 
-/// Checks that nothing a laden decision brings is anywhere.
+/// Checks that no part of a full decision exists.
 async fn assert_nothing_of_it(fixture: &dyn Fixture, about: &str) {
     let store = fixture.store();
     let jobs = store.lease_jobs(&["hooks".to_owned()], LEASE, 10).await.unwrap().leased;
@@ -45,14 +45,14 @@ async fn assert_nothing_of_it(fixture: &dyn Fixture, about: &str) {
     assert_eq!(verdict(&*store, probe).await, Verdict::Applied, "{about}: the key");
 }
 
-/// A saga with one message waiting.
+/// A saga with one unread message.
 async fn with_mail(fixture: &dyn Fixture, saga: SagaId) {
     let store = fixture.store();
     apply(&*store, started(saga, fixture.now())).await;
     store.post(saga, &Message::Cancel { note: String::new() }, fixture.now()).await.unwrap();
 }
 
-/// An applied decision is there with everything it brings.
+/// An applied decision is complete.
 pub async fn an_applied_decision_is_there_as_a_whole(fixture: &dyn Fixture) {
     with_mail(fixture, saga(1)).await;
     let store = fixture.store();
@@ -68,7 +68,7 @@ pub async fn an_applied_decision_is_there_as_a_whole(fixture: &dyn Fixture) {
     assert_eq!(verdict(&*store, again).await, Verdict::Replay(saga(1)));
 }
 
-/// Nothing of a fenced start is visible.
+/// A fenced start leaves nothing.
 pub async fn nothing_of_a_fenced_start_is_visible(fixture: &dyn Fixture) {
     with_mail(fixture, saga(1)).await;
     let store = fixture.store();
@@ -78,7 +78,7 @@ pub async fn nothing_of_a_fenced_start_is_visible(fixture: &dyn Fixture) {
     assert_nothing_of_it(fixture, "a fenced start").await;
 }
 
-/// Nothing of a fenced update is visible.
+/// A fenced update leaves nothing.
 pub async fn nothing_of_a_fenced_update_is_visible(fixture: &dyn Fixture) {
     with_mail(fixture, saga(1)).await;
     let store = fixture.store();
@@ -89,7 +89,7 @@ pub async fn nothing_of_a_fenced_update_is_visible(fixture: &dyn Fixture) {
     assert_nothing_of_it(fixture, "a fenced update").await;
 }
 
-/// Nothing of a decision that a message holds up is visible.
+/// A decision blocked by an unread message leaves nothing.
 pub async fn nothing_of_a_held_up_decision_is_visible(fixture: &dyn Fixture) {
     with_mail(fixture, saga(1)).await;
     let store = fixture.store();
@@ -103,7 +103,7 @@ pub async fn nothing_of_a_held_up_decision_is_visible(fixture: &dyn Fixture) {
     assert_nothing_of_it(fixture, "a held-up decision").await;
 }
 
-/// Nothing of a decision that comes after the end is visible, and nobody is told to look for messages first.
+/// A decision after the end leaves nothing, and the end takes precedence over unread messages.
 pub async fn nothing_of_a_decision_after_the_end_is_visible(fixture: &dyn Fixture) {
     with_mail(fixture, saga(1)).await;
     let store = fixture.store();
@@ -123,7 +123,7 @@ pub async fn nothing_of_a_decision_after_the_end_is_visible(fixture: &dyn Fixtur
     assert_nothing_of_it(fixture, "a decision after the end").await;
 }
 
-/// Nothing of a repeated start is visible, nor of one that is refused.
+/// A repeated or refused start leaves nothing.
 pub async fn nothing_of_a_repeated_or_conflicting_start_is_visible(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -138,7 +138,7 @@ pub async fn nothing_of_a_repeated_or_conflicting_start_is_visible(fixture: &dyn
     assert_nothing_of_it(fixture, "a repeated or conflicting start").await;
 }
 
-/// A batch of winners and losers leaves exactly the winners.
+/// A mixed batch leaves exactly its applied decisions.
 pub async fn a_mixed_batch_leaves_exactly_its_winners(fixture: &dyn Fixture) {
     with_mail(fixture, saga(1)).await;
     let store = fixture.store();
@@ -160,7 +160,7 @@ pub async fn a_mixed_batch_leaves_exactly_its_winners(fixture: &dyn Fixture) {
     assert_nothing_of_it(fixture, "the losers of a batch").await;
 }
 
-/// What was applied is there after the process is gone.
+/// An applied decision survives the process.
 pub async fn what_was_applied_survives_the_process(fixture: &dyn Fixture) {
     with_mail(fixture, saga(1)).await;
     let commit = updated(saga(1), 2, fixture.now(), |row| row.status = Status::Compensating);

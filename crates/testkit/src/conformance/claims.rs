@@ -1,4 +1,4 @@
-//! Idempotency keys: the same start again is the same start.
+//! Idempotency keys of starts.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use backstitch_kernel::idempotency::Digest;
 use super::Fixture;
 use super::make::{appended, apply, claim, load, saga, seqs, started, verdict};
 
-/// The same key with the same request is answered with what it started first.
+/// A repeated request returns the first saga.
 pub async fn a_repeated_start_answers_with_the_first_saga(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -20,7 +20,7 @@ pub async fn a_repeated_start_answers_with_the_first_saga(fixture: &dyn Fixture)
     }
 }
 
-/// A replay is a replay though the first saga has gone on.
+/// A repeated request also returns a saga that has progressed.
 pub async fn a_repeated_start_changes_nothing_in_a_saga_that_went_on(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -31,7 +31,7 @@ pub async fn a_repeated_start_changes_nothing_in_a_saga_that_went_on(fixture: &d
     assert_eq!(seqs(&*store, saga(1)).await, [1, 2]);
 }
 
-/// The same key with another request is refused, and whoever asked learns what the key belongs to.
+/// Another request under the same key is refused with the first saga.
 pub async fn another_request_under_a_used_key_is_a_conflict(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -43,7 +43,7 @@ pub async fn another_request_under_a_used_key_is_a_conflict(fixture: &dyn Fixtur
     assert!(load(&*store, saga(2)).await.is_none());
 }
 
-/// A key belongs to its scope.
+/// A key is unique in its scope.
 pub async fn the_same_key_in_another_scope_is_another_key(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -52,7 +52,7 @@ pub async fn the_same_key_in_another_scope_is_another_key(fixture: &dyn Fixture)
     apply(&*store, Commit { claim: Some(elsewhere), ..started(saga(2), now) }).await;
 }
 
-/// Two starts under one key in one batch are one start.
+/// Two starts under one key in a batch start one saga.
 pub async fn a_start_is_repeated_within_one_batch(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -68,7 +68,7 @@ pub async fn a_start_is_repeated_within_one_batch(fixture: &dyn Fixture) {
     assert!(load(&*store, saga(3)).await.is_none());
 }
 
-/// A start that loses its fence has not used its key.
+/// A fenced start does not use its key.
 pub async fn a_fenced_start_leaves_its_key_free(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -78,7 +78,7 @@ pub async fn a_fenced_start_leaves_its_key_free(fixture: &dyn Fixture) {
     apply(&*store, Commit { claim: Some(claim("pr-7", 2)), ..started(saga(2), now) }).await;
 }
 
-/// Keys outlive the process that took them.
+/// Keys survive the process.
 pub async fn a_key_is_remembered_by_the_next_process(fixture: &dyn Fixture) {
     let now = fixture.now();
     apply(&*fixture.store(), Commit { claim: Some(claim("pr-7", 1)), ..started(saga(1), now) }).await;

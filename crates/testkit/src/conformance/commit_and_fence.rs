@@ -1,4 +1,4 @@
-//! Appending to a log: whoever appends a number first has decided.
+//! Appends to a log: the first append of a number wins.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,7 +14,7 @@ use backstitch_kernel::{ErrorKind, Payload, SagaId, StepError, StepId, Timestamp
 use super::Fixture;
 use super::make::{appended, apply, load, loaded, saga, seqs, started, started_with, updated, verdict};
 
-/// A new saga is read back as it was written.
+/// A new saga is read back unchanged.
 pub async fn a_new_saga_is_read_back_as_it_was_written(fixture: &dyn Fixture) {
     let store = fixture.store();
     let (now, later) = (fixture.now(), fixture.now().plus(Duration::from_secs(60)));
@@ -47,7 +47,7 @@ pub async fn a_new_saga_is_read_back_as_it_was_written(fixture: &dyn Fixture) {
     assert_eq!(stored.inbox_seq, 0);
 }
 
-/// Only sagas that exist are loaded.
+/// An unknown saga is not found.
 pub async fn a_saga_that_nobody_started_is_not_there(fixture: &dyn Fixture) {
     let store = fixture.store();
     apply(&*store, started(saga(1), fixture.now())).await;
@@ -56,7 +56,7 @@ pub async fn a_saga_that_nobody_started_is_not_there(fixture: &dyn Fixture) {
     assert!(store.log(saga(2), 0, 10).await.unwrap().is_empty());
 }
 
-/// Every kind of event survives being written and read.
+/// Every kind of event is written and read back.
 pub async fn every_kind_of_event_is_read_back(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -130,7 +130,7 @@ fn every_event(now: Timestamp) -> Vec<Event> {
     ]
 }
 
-/// A log is read from any number on, so many events at a time.
+/// A log is read in pages from any number.
 pub async fn a_log_is_read_in_parts(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -148,7 +148,7 @@ pub async fn a_log_is_read_in_parts(fixture: &dyn Fixture) {
     assert_eq!(part(5, 2).await, [0; 0]);
 }
 
-/// Two owners race for the same number; the second one loses, whatever it wanted.
+/// Of two owners that append the same number, the second loses.
 pub async fn whoever_appends_a_number_first_has_decided(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -163,7 +163,7 @@ pub async fn whoever_appends_a_number_first_has_decided(fixture: &dyn Fixture) {
     assert_eq!(stored.summary.status, Status::Running);
 }
 
-/// The same race inside one batch.
+/// The same within one batch.
 pub async fn whoever_comes_first_in_a_batch_has_decided(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -183,7 +183,7 @@ pub async fn a_number_beyond_the_next_one_is_fenced(fixture: &dyn Fixture) {
     assert_eq!(seqs(&*store, saga(1)).await, [1]);
 }
 
-/// Nothing can be decided about a saga that is not there.
+/// A decision about an unknown saga is fenced.
 pub async fn a_decision_about_an_unknown_saga_is_fenced(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -213,7 +213,7 @@ pub async fn a_second_start_of_the_same_saga_is_fenced(fixture: &dyn Fixture) {
     assert_eq!(seqs(&*store, saga(1)).await, [1]);
 }
 
-/// Answers come in the order asked, and a lost fence costs nobody else anything.
+/// Results come in order, and a fenced decision does not affect others.
 pub async fn a_fenced_decision_does_not_disturb_its_neighbours(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -233,12 +233,12 @@ pub async fn a_fenced_decision_does_not_disturb_its_neighbours(fixture: &dyn Fix
     assert_eq!(loaded(&*store, saga(2)).await.summary.status, Status::Compensating);
 }
 
-/// A batch of nothing is written at once.
+/// An empty batch is written at once.
 pub async fn an_empty_batch_is_no_work(fixture: &dyn Fixture) {
     assert_eq!(fixture.store().commit(&[]).await.unwrap(), []);
 }
 
-/// The row shows what the newest decision said about it, and only that changes.
+/// The row shows the newest decision.
 pub async fn a_row_shows_what_was_decided_last(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -264,7 +264,7 @@ pub async fn a_row_shows_what_was_decided_last(fixture: &dyn Fixture) {
     assert_eq!(loaded(&*store, saga(1)).await.summary, after);
 }
 
-/// A decision may bring many events.
+/// A decision may contain many events.
 pub async fn a_decision_with_many_events_is_written_whole(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -277,7 +277,7 @@ pub async fn a_decision_with_many_events_is_written_whole(fixture: &dyn Fixture)
     assert_eq!(loaded(&*store, saga(1)).await.log, events);
 }
 
-/// A saga can be over as soon as it began.
+/// A saga can end with its first decision.
 pub async fn a_saga_can_end_with_its_first_decision(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -296,7 +296,7 @@ pub async fn a_saga_can_end_with_its_first_decision(fixture: &dyn Fixture) {
     assert_eq!((row.status, row.failed_step), (Status::Compensated, Some(StepId::from("build"))));
 }
 
-/// Good ends are final, whatever number a decision states and whatever it would make of the row.
+/// Nothing follows a successful end, whatever number a decision states.
 pub async fn nothing_follows_a_good_end(fixture: &dyn Fixture) {
     let (store, now) = (fixture.store(), fixture.now());
     let ends = [
@@ -318,7 +318,7 @@ pub async fn nothing_follows_a_good_end(fixture: &dyn Fixture) {
     }
 }
 
-/// A failed rollback is tried again, and nothing else follows it.
+/// Only a resolution follows a failed rollback.
 pub async fn only_a_new_try_follows_a_failed_rollback(fixture: &dyn Fixture) {
     let (store, now) = (fixture.store(), fixture.now());
     apply(&*store, started(saga(1), now)).await;

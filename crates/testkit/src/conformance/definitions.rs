@@ -1,4 +1,4 @@
-//! Documents: a version is what it was when it was first stored, and a name knows which one is active.
+//! Documents: versions never change, and each name has an active one.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -17,7 +17,7 @@ fn version(version: u32, fingerprint: u64) -> DocumentVersion {
     DocumentVersion { name: "deploy".into(), version, fingerprint: Some(fingerprint), body }
 }
 
-/// What is kept is what was given, to the last bit of the fingerprint.
+/// A definition is read back unchanged, with its fingerprint.
 pub async fn a_definition_is_read_back_as_it_was_kept(fixture: &dyn Fixture) {
     let store = fixture.store();
     let first = version(1, u64::MAX - 1);
@@ -26,7 +26,7 @@ pub async fn a_definition_is_read_back_as_it_was_kept(fixture: &dyn Fixture) {
     assert_eq!(store.document_version(SAGA, "deploy", None).await.unwrap(), Some(first));
 }
 
-/// A version that exists is not changed; whoever comes second learns what it is.
+/// A version cannot be changed; a second writer gets the first one.
 pub async fn a_version_never_changes(fixture: &dyn Fixture) {
     let store = fixture.store();
     let first = version(1, 1);
@@ -35,7 +35,7 @@ pub async fn a_version_never_changes(fixture: &dyn Fixture) {
     assert_eq!(store.document_version(SAGA, "deploy", Some(1)).await.unwrap(), Some(first));
 }
 
-/// Versions stand beside each other, and the highest is found without naming it.
+/// Versions coexist, and the highest is found without its number.
 pub async fn the_highest_version_is_found_without_its_number(fixture: &dyn Fixture) {
     let store = fixture.store();
     for number in [2, 10, 9] {
@@ -45,7 +45,7 @@ pub async fn the_highest_version_is_found_without_its_number(fixture: &dyn Fixtu
     assert_eq!(store.document_version(SAGA, "deploy", Some(2)).await.unwrap(), Some(version(2, 2)));
 }
 
-/// What nobody kept is not there.
+/// An unknown definition is not found.
 pub async fn an_unknown_definition_is_not_there(fixture: &dyn Fixture) {
     let store = fixture.store();
     store.register(&version(1, 1)).await.unwrap();
@@ -53,7 +53,7 @@ pub async fn an_unknown_definition_is_not_there(fixture: &dyn Fixture) {
     assert_eq!(store.document_version(SAGA, "deploy", Some(2)).await.unwrap(), None);
 }
 
-/// Definitions outlive the process that brought them.
+/// Definitions survive the process.
 pub async fn a_definition_is_there_for_the_next_process(fixture: &dyn Fixture) {
     fixture.store().register(&version(1, 1)).await.unwrap();
     fixture.reopen().await;
@@ -87,7 +87,7 @@ async fn standing(fixture: &dyn Fixture) -> (Option<u32>, Option<u32>, Vec<u32>)
     (active, staged, versions.iter().map(|version| version.number).collect())
 }
 
-/// A staged version is kept like any other and waits; applied, it is the one.
+/// A staged version waits until it is applied.
 pub async fn a_staged_version_waits_to_be_applied(fixture: &dyn Fixture) {
     let store = fixture.store();
     assert!(stage(fixture, 1).await);
@@ -97,7 +97,7 @@ pub async fn a_staged_version_waits_to_be_applied(fixture: &dyn Fixture) {
     assert_eq!(standing(fixture).await, (Some(1), None, vec![1]));
 }
 
-/// Versions count up without a gap, and none is staged twice.
+/// Versions count up without gaps, and none is staged twice.
 pub async fn only_the_next_version_is_staged(fixture: &dyn Fixture) {
     assert!(!stage(fixture, 2).await, "the first is 1");
     assert!(declared(fixture, "deploy").await.is_none());
@@ -108,7 +108,7 @@ pub async fn only_the_next_version_is_staged(fixture: &dyn Fixture) {
     assert_eq!(fixture.store().document_version(SAGA, "deploy", None).await.unwrap(), Some(version(1, 1)));
 }
 
-/// A name that a program registers in code is not declared as well.
+/// A name registered in code cannot be declared.
 pub async fn a_name_that_belongs_to_code_is_not_declared(fixture: &dyn Fixture) {
     fixture.store().register(&version(1, 1)).await.unwrap();
     assert!(!stage(fixture, 1).await);
@@ -118,7 +118,7 @@ pub async fn a_name_that_belongs_to_code_is_not_declared(fixture: &dyn Fixture) 
     assert_eq!(fixture.store().apply_staged(SAGA, "deploy", None).await.unwrap(), None);
 }
 
-/// What is staged takes the place of what was; the active version stays.
+/// Staging replaces a staged version; the active one stays.
 pub async fn staging_replaces_what_was_staged(fixture: &dyn Fixture) {
     let store = fixture.store();
     assert!(stage(fixture, 1).await);
@@ -132,7 +132,7 @@ pub async fn staging_replaces_what_was_staged(fixture: &dyn Fixture) {
     assert_eq!(standing(fixture).await, (Some(4), None, vec![1, 2, 3, 4]));
 }
 
-/// Whoever means one version applies that one or nothing.
+/// Applying an expected version applies that one or nothing.
 pub async fn only_the_version_that_is_meant_is_applied(fixture: &dyn Fixture) {
     let store = fixture.store();
     assert_eq!(store.apply_staged(SAGA, "deploy", Some(1)).await.unwrap(), None, "it was not declared");
@@ -147,7 +147,7 @@ pub async fn only_the_version_that_is_meant_is_applied(fixture: &dyn Fixture) {
     assert_eq!(standing(fixture).await, (Some(2), None, vec![1, 2]));
 }
 
-/// What is activated becomes a version and the active one together, or neither; what was staged is not any more.
+/// Activation stores a version and makes it active in one transaction; nothing stays staged.
 pub async fn a_version_is_kept_and_active_together_or_not_at_all(fixture: &dyn Fixture) {
     let store = fixture.store();
     let activate = async |number: u32| {
@@ -173,7 +173,7 @@ pub async fn a_version_is_kept_and_active_together_or_not_at_all(fixture: &dyn F
     assert!(declared(fixture, "code").await.is_none());
 }
 
-/// Documents of different kinds may have the same name; each has versions of its own.
+/// Documents of different kinds may have the same name and have separate versions.
 pub async fn documents_of_different_kinds_share_no_names(fixture: &dyn Fixture) {
     let store = fixture.store();
     let other = DocumentVersion { fingerprint: None, ..version(1, 0) };
@@ -188,7 +188,7 @@ pub async fn documents_of_different_kinds_share_no_names(fixture: &dyn Fixture) 
     assert_eq!((found.active, found.staged, found.versions.len()), (Some(1), None, 1));
 }
 
-/// A document says when it was staged, applied or discarded last.
+/// A document has the time of its last staging, apply or discard.
 pub async fn a_document_knows_when_it_changed_last(fixture: &dyn Fixture) {
     let store = fixture.store();
     let mut before = fixture.now();
@@ -207,7 +207,7 @@ pub async fn a_document_knows_when_it_changed_last(fixture: &dyn Fixture) {
     }
 }
 
-/// Of many who put in the next version at once one is taken, and the others leave nothing behind.
+/// Of concurrent activations of the next version one succeeds, and the others leave nothing.
 pub async fn of_many_who_activate_a_version_at_once_one_is_taken(fixture: &dyn Fixture) {
     let store = fixture.store();
     for number in 1..=5 {
@@ -221,7 +221,7 @@ pub async fn of_many_who_activate_a_version_at_once_one_is_taken(fixture: &dyn F
     }
 }
 
-/// Whoever means one version discards that one or nothing.
+/// Discarding an expected version discards that one or nothing.
 pub async fn only_the_version_that_is_meant_is_discarded(fixture: &dyn Fixture) {
     let store = fixture.store();
     assert_eq!(store.discard_staged(SAGA, "deploy", Some(1)).await.unwrap(), None, "it was not declared");
@@ -240,7 +240,7 @@ pub async fn only_the_version_that_is_meant_is_discarded(fixture: &dyn Fixture) 
     assert_eq!(standing(fixture).await, (None, None, vec![1, 2]));
 }
 
-/// A discarded version is forgotten, but its number is not used again.
+/// The number of a discarded version is not used again.
 pub async fn a_discarded_version_leaves_its_number_behind(fixture: &dyn Fixture) {
     let store = fixture.store();
     stage(fixture, 1).await;
@@ -253,7 +253,7 @@ pub async fn a_discarded_version_leaves_its_number_behind(fixture: &dyn Fixture)
     assert_eq!(standing(fixture).await, (Some(1), Some(3), vec![1, 2, 3]));
 }
 
-/// Nothing to apply, nothing to discard: nothing changes.
+/// Without a staged version, apply and discard change nothing.
 pub async fn what_is_not_staged_is_neither_applied_nor_discarded(fixture: &dyn Fixture) {
     let store = fixture.store();
     assert_eq!(store.apply_staged(SAGA, "deploy", None).await.unwrap(), None);
@@ -265,7 +265,7 @@ pub async fn what_is_not_staged_is_neither_applied_nor_discarded(fixture: &dyn F
     assert_eq!(standing(fixture).await, (Some(1), None, vec![1]));
 }
 
-/// Everything that is declared is listed by name, each version with its time.
+/// Declarations are listed by name, each version with its time.
 pub async fn declarations_are_listed_by_name(fixture: &dyn Fixture) {
     let store = fixture.store();
     for (name, number) in [("refund", 1), ("Zebra", 1), ("deploy", 1), ("refund", 2)] {
@@ -286,7 +286,7 @@ pub async fn declarations_are_listed_by_name(fixture: &dyn Fixture) {
     assert!(declared(fixture, "code").await.is_none());
 }
 
-/// Sagas that have not ended are counted by version, and no others.
+/// Active sagas are counted by version.
 pub async fn sagas_in_flight_are_counted_by_version(fixture: &dyn Fixture) {
     let (store, now) = (fixture.store(), fixture.now());
     assert_eq!(store.in_flight("deploy").await.unwrap(), []);
@@ -318,7 +318,7 @@ pub async fn sagas_in_flight_are_counted_by_version(fixture: &dyn Fixture) {
     assert_eq!(store.in_flight("refund").await.unwrap(), [InFlight { version: 1, sagas: 1 }]);
 }
 
-/// Declarations outlive the process that took them.
+/// Declarations survive the process.
 pub async fn declarations_are_there_for_the_next_process(fixture: &dyn Fixture) {
     stage(fixture, 1).await;
     fixture.store().apply_staged(SAGA, "deploy", None).await.unwrap();

@@ -1,4 +1,4 @@
-//! Stores for cases to work on.
+//! Stores for conformance cases.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -15,30 +15,31 @@ use tempfile::TempDir;
 
 use crate::unguarded;
 
-/// A store of its own for one case.
+/// An empty store for one case.
 #[async_trait]
 pub trait Fixture: Send + Sync {
     /// The store.
     fn store(&self) -> Arc<dyn Store>;
 
-    /// Closes the store and opens it again, as a new process would. The caller drops all other handles first.
+    /// Closes and reopens the store, as a new process would. The caller drops all other handles first.
     async fn reopen(&self);
 
     /// The store's time.
     fn now(&self) -> Timestamp;
 
-    /// Lets time pass for the store. One that goes by a clock nobody can move may date back what it holds instead, so
-    /// cases compare times only with what the fixture says after it.
+    /// Advances the store's time. A store with an unmovable clock may date back its contents instead, so cases compare
+    /// times only with
+    /// what the fixture reports afterwards.
     async fn advance(&self, by: Duration);
 }
 
-/// A store whose tables can be reached around it.
+/// A store with direct access to its tables.
 #[async_trait]
 pub trait SqlFixture: Fixture {
-    /// Runs a statement that both dialects understand; the number of rows it changed, or why it was refused.
+    /// Runs a statement of both dialects; returns the number of changed rows, or the refusal.
     async fn execute(&self, statement: &str) -> Result<usize, String>;
 
-    /// The same while the guards of a table are off, for rows that only damage could have left.
+    /// The same without the guards of a table, for rows that only corruption could leave.
     async fn execute_unguarded(&self, table: &str, statement: &str) -> Result<usize, String>;
 }
 

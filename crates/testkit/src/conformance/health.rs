@@ -1,4 +1,4 @@
-//! What a person looks at first.
+//! Health: counts and stuck sagas.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,13 +14,13 @@ use super::make::{
     A_MOMENT, LEASE, apply, deploy, ended, known, node, owned, saga, started, started_with, updated,
 };
 
-/// An empty store is in good health.
+/// An empty store is healthy.
 pub async fn an_empty_store_is_well(fixture: &dyn Fixture) {
     let counts = fixture.store().counts(&[deploy()]).await.unwrap();
     assert_eq!(counts, backstitch::store::Counts::default());
 }
 
-/// Sagas are counted by status, but not those that came to a good end.
+/// Sagas are counted by status, except those that ended well.
 pub async fn sagas_are_counted_by_status(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -43,7 +43,7 @@ pub async fn sagas_are_counted_by_status(fixture: &dyn Fixture) {
     assert_eq!(counts.active, expected.into());
 }
 
-/// A saga is stuck when it has long been in its status and nothing is due.
+/// A saga is stuck if it has long been in its status with nothing due.
 pub async fn a_saga_is_stuck_when_nothing_is_due_for_too_long(fixture: &dyn Fixture) {
     let store = fixture.store();
     let began = fixture.now();
@@ -68,7 +68,7 @@ async fn stuck(store: &dyn Store, since: Timestamp) -> Vec<SagaId> {
     store.stuck(since, 10).await.unwrap().iter().map(|row| row.id).collect()
 }
 
-/// Whoever lives and has a saga knows what it waits for; what a dead node left waits for nothing.
+/// The store reports as stuck only what no living node owns; a living node judges its own sagas.
 pub async fn only_what_no_living_node_has_is_called_stuck_by_the_store(fixture: &dyn Fixture) {
     let store = fixture.store();
     let began = fixture.now();
@@ -84,12 +84,12 @@ pub async fn only_what_no_living_node_has_is_called_stuck_by_the_store(fixture: 
     for _ in 0..2 {
         assert_eq!(stuck(&*store, since).await, [], "it has been without anybody for a moment only");
         assert_eq!(stuck(&*store, fixture.now()).await, [saga(1)]);
-        // Whoever looks for what a dead node left strikes it off, be there nothing to take.
+        // Adoption also removes a dead node that owned nothing.
         assert_eq!(store.adopt(&adopting, living, &[], fixture.now(), 10).await.unwrap().sagas, []);
     }
 }
 
-/// Rows are found by their ids.
+/// Rows are found by id.
 pub async fn rows_are_read_by_their_ids(fixture: &dyn Fixture) {
     let store = fixture.store();
     apply(&*store, started(saga(1), fixture.now())).await;
@@ -100,7 +100,7 @@ pub async fn rows_are_read_by_their_ids(fixture: &dyn Fixture) {
     assert_eq!(store.rows(&[]).await.unwrap(), []);
 }
 
-/// The longest stuck come first, and so many are listed.
+/// The longest stuck come first, up to the limit.
 pub async fn the_longest_stuck_come_first(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -113,7 +113,7 @@ pub async fn the_longest_stuck_come_first(fixture: &dyn Fixture) {
     assert_eq!(stuck, [saga(2), saga(3)]);
 }
 
-/// Sagas that are due but that nobody here can run are named by their definition.
+/// Due sagas without a registered definition are listed by definition.
 pub async fn sagas_that_wait_for_a_definition_are_named(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -148,7 +148,7 @@ pub async fn sagas_that_wait_for_a_definition_are_named(fixture: &dyn Fixture) {
     assert_eq!(store.counts(&all).await.unwrap().unregistered, []);
 }
 
-/// What a dead node left and nobody can run is not forgotten.
+/// A dead node's saga without a registered definition is listed.
 pub async fn a_dead_nodes_saga_of_an_unknown_definition_is_named(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();

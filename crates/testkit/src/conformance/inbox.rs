@@ -27,7 +27,7 @@ async fn post(fixture: &dyn Fixture, saga: SagaId, message: &Message) -> Posted 
     fixture.store().post(saga, message, fixture.now()).await.unwrap()
 }
 
-/// Messages wait in the order they came, numbered from one.
+/// Messages keep their order, numbered from one.
 pub async fn messages_wait_in_their_order(fixture: &dyn Fixture) {
     let store = fixture.store();
     apply(&*store, started(saga(1), fixture.now())).await;
@@ -39,12 +39,12 @@ pub async fn messages_wait_in_their_order(fixture: &dyn Fixture) {
     assert_eq!(stored.inbox_seq, 2);
 }
 
-/// Nobody is told that a message was taken when nobody is there to take it.
+/// A message for an unknown saga is refused.
 pub async fn a_message_for_nobody_is_refused(fixture: &dyn Fixture) {
     assert_eq!(post(fixture, saga(1), &cancel()).await, Posted::Unknown);
 }
 
-/// A saga at its end takes no messages.
+/// A terminal saga accepts no messages.
 pub async fn a_message_for_an_ended_saga_is_refused(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -56,7 +56,7 @@ pub async fn a_message_for_an_ended_saga_is_refused(fixture: &dyn Fixture) {
     }
 }
 
-/// A saga is not ended and not let go over the head of a message that came in meanwhile.
+/// A saga neither ends nor is released while a message is unread.
 pub async fn an_unseen_message_holds_up_the_end(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -75,7 +75,7 @@ pub async fn an_unseen_message_holds_up_the_end(fixture: &dyn Fixture) {
     assert_eq!(loaded(&*store, saga(1)).await.summary.status, Status::Succeeded);
 }
 
-/// Whoever does not ask about the inbox is not held up by it.
+/// A decision that ignores the inbox is not blocked by it.
 pub async fn an_unseen_message_holds_up_nothing_else(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -85,7 +85,7 @@ pub async fn an_unseen_message_holds_up_nothing_else(fixture: &dyn Fixture) {
     apply(&*store, updated(saga(1), 3, now, |row| row.paused = true)).await;
 }
 
-/// A held-up decision costs its neighbours nothing.
+/// A blocked decision does not affect others.
 pub async fn waiting_mail_does_not_disturb_the_neighbours(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -97,7 +97,7 @@ pub async fn waiting_mail_does_not_disturb_the_neighbours(fixture: &dyn Fixture)
     assert_eq!(store.commit(&batch).await.unwrap(), expected);
 }
 
-/// What a decision answers to is taken out with it; what came later stays.
+/// A decision consumes the messages that caused it; later ones stay.
 pub async fn messages_are_consumed_by_the_decision_they_cause(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -113,7 +113,7 @@ pub async fn messages_are_consumed_by_the_decision_they_cause(fixture: &dyn Fixt
     assert_eq!(loaded(&*store, saga(1)).await.inbox_seq, 4, "numbers are never used again");
 }
 
-/// A decision that loses its fence consumes nothing.
+/// A fenced decision consumes nothing.
 pub async fn a_fenced_decision_leaves_the_messages_waiting(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -124,7 +124,7 @@ pub async fn a_fenced_decision_leaves_the_messages_waiting(fixture: &dyn Fixture
     assert_eq!(loaded(&*store, saga(1)).await.inbox.len(), 1);
 }
 
-/// A node learns which of its own sagas have mail.
+/// A node finds which of its own sagas have unread messages.
 pub async fn a_node_hears_of_mail_for_its_own_sagas_only(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -141,8 +141,8 @@ pub async fn a_node_hears_of_mail_for_its_own_sagas_only(fixture: &dyn Fixture) 
     assert!(store.mail(epoch).await.unwrap().is_empty());
 }
 
-/// A saga about which nothing was decided is released by its owner alone, with its messages consumed and nothing else
-/// changed, unless there is a newer message.
+/// A saga without a decision is released only by its owner, with its messages consumed and nothing else changed, unless
+/// a newer message exists.
 pub async fn idle_saga_is_released_with_its_messages(fixture: &dyn Fixture) {
     let store = fixture.store();
     let (now, late) = (fixture.now(), fixture.now().plus(Duration::from_secs(3_600)));
@@ -167,7 +167,7 @@ pub async fn idle_saga_is_released_with_its_messages(fixture: &dyn Fixture) {
     assert!(!store.release(Release { wake_at: None, ..release }).await.unwrap(), "no node owns it");
 }
 
-/// Nor is it released if its log has a decision that its owner has not heard of.
+/// Nor is it released if its log has an event that its owner does not know.
 pub async fn saga_with_a_newer_event_is_not_released(fixture: &dyn Fixture) {
     let store = fixture.store();
     let (now, late) = (fixture.now(), fixture.now().plus(Duration::from_secs(3_600)));
@@ -182,7 +182,7 @@ pub async fn saga_with_a_newer_event_is_not_released(fixture: &dyn Fixture) {
     assert!(store.release(release).await.unwrap());
 }
 
-/// A message wakes a saga that nobody owns, though it was due much later or never.
+/// A message makes an unowned saga due.
 pub async fn a_message_makes_an_unowned_saga_due(fixture: &dyn Fixture) {
     let store = fixture.store();
     let (now, late) = (fixture.now(), fixture.now().plus(Duration::from_secs(3_600)));
@@ -203,7 +203,7 @@ pub async fn a_message_makes_an_unowned_saga_due(fixture: &dyn Fixture) {
     assert_eq!(store.mail(epoch).await.unwrap().len(), 2);
 }
 
-/// Messages outlive the process that took them.
+/// Messages survive the process.
 pub async fn messages_wait_for_the_next_process(fixture: &dyn Fixture) {
     apply(&*fixture.store(), started(saga(1), fixture.now())).await;
     post(fixture, saga(1), &cancel()).await;
@@ -211,7 +211,7 @@ pub async fn messages_wait_for_the_next_process(fixture: &dyn Fixture) {
     assert_eq!(loaded(&*fixture.store(), saga(1)).await.inbox.len(), 1);
 }
 
-/// The end of a saga that answers to its last message takes the message with it.
+/// The decision that ends a saga consumes its last message.
 pub async fn the_last_message_goes_with_the_end(fixture: &dyn Fixture) {
     let store: std::sync::Arc<dyn Store> = fixture.store();
     let now = fixture.now();

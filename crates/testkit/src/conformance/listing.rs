@@ -1,4 +1,4 @@
-//! The list of sagas: newest first, complete, page after page.
+//! The list of sagas: newest first, complete, in pages.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -103,7 +103,7 @@ fn filters() -> Vec<(Filter, Matches)> {
     ]
 }
 
-/// Under every filter, every page size finds every saga once, newest first.
+/// Every filter with every page size finds every saga once, newest first.
 pub async fn every_filter_finds_all_of_its_sagas_newest_first(fixture: &dyn Fixture) {
     thirty(fixture).await;
     for (filter, matches) in filters() {
@@ -114,7 +114,7 @@ pub async fn every_filter_finds_all_of_its_sagas_newest_first(fixture: &dyn Fixt
     }
 }
 
-/// Nothing is skipped or shown twice because new sagas start while somebody reads.
+/// New sagas neither shift nor repeat pages that are being read.
 pub async fn pages_stay_as_they_are_while_new_sagas_start(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -129,7 +129,7 @@ pub async fn pages_stay_as_they_are_while_new_sagas_start(fixture: &dyn Fixture)
     assert_eq!(second.next, None);
 }
 
-/// A list shows what a saga is now, and finds it by that.
+/// A list shows and finds sagas by their current state.
 pub async fn a_saga_is_found_by_what_it_is_now(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
@@ -143,7 +143,7 @@ pub async fn a_saga_is_found_by_what_it_is_now(fixture: &dyn Fixture) {
     assert_eq!(page.next, None, "a full last page is the last");
 }
 
-/// How far a log goes is told for each saga that is there.
+/// The newest event number is returned for each existing saga.
 pub async fn heads_tell_how_far_logs_go(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();

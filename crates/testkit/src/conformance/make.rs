@@ -1,4 +1,4 @@
-//! Short words for what the cases, and other tests of stores, write and read.
+//! Builders for conformance cases and other store tests.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -17,12 +17,12 @@ use backstitch_kernel::saga::{Event, Recorded, Status};
 use backstitch_kernel::{Payload, SagaId, StepId, Timestamp};
 use uuid::Uuid;
 
-/// How long whatever is leased is leased.
+/// The duration of every lease.
 pub const LEASE: Duration = Duration::from_secs(10);
-/// The least that makes a difference.
+/// The smallest time step.
 pub const A_MOMENT: Duration = Duration::from_millis(1);
 
-/// A saga's id; a higher number is a later one.
+/// A saga's id; higher numbers are later.
 #[must_use]
 pub fn saga(number: u64) -> SagaId {
     let (version_7, variant) = (0x7_u128 << 76, 0x2_u128 << 62);
@@ -47,7 +47,7 @@ pub fn deploy() -> Known {
     known("deploy", 1)
 }
 
-/// A saga that has just been started and runs, owned by nobody yet and not due.
+/// A newly started, unowned saga that is not due.
 #[must_use]
 pub fn started(saga: SagaId, at: Timestamp) -> Commit {
     let started = Started {
@@ -82,7 +82,7 @@ pub fn started(saga: SagaId, at: Timestamp) -> Commit {
     }
 }
 
-/// The same start with something else in its row.
+/// The same start with a changed row.
 #[must_use]
 pub fn started_with(saga: SagaId, at: Timestamp, change: impl FnOnce(&mut NewRow)) -> Commit {
     let mut commit = started(saga, at);
@@ -168,7 +168,7 @@ pub fn message(key: &str) -> NewMessage {
     }
 }
 
-/// Takes up to so many messages of each topic that has any, after a look at what nobody looks after.
+/// Claims up to this many messages of each topic, after returning abandoned ones.
 pub async fn claim_messages(store: &dyn Store, limit: usize) -> Vec<Outgoing> {
     store.rescue_outbox(1000).await.unwrap();
     let share = |waiting: Waiting| Share { topic: waiting.topic, limit, lease: LEASE };
@@ -176,7 +176,7 @@ pub async fn claim_messages(store: &dyn Store, limit: usize) -> Vec<Outgoing> {
     store.claim_outbox(&shares, "tester").await.unwrap()
 }
 
-/// What becomes of this decision.
+/// The verdict on this decision.
 pub async fn verdict(store: &dyn Store, commit: Commit) -> Verdict {
     let mut verdicts = store.commit(&[commit]).await.unwrap();
     assert_eq!(verdicts.len(), 1);

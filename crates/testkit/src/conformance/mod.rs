@@ -1,7 +1,7 @@
-//! What every store must do, whatever it is made of. `tests/conformance.rs` runs each case on each store.
+//! The contract of stores. `tests/conformance.rs` runs each case on each store.
 //!
-//! A case is an async function that takes a store with nothing in it and panics when the store is wrong. No case
-//! sleeps: time passes when [`Fixture::advance`] says so.
+//! A case is an async function that takes an empty store and panics if the store is wrong. No case sleeps:
+//! [`Fixture::advance`] moves the time.
 
 #![expect(clippy::missing_panics_doc, reason = "a case fails by panicking")]
 

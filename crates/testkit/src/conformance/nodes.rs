@@ -1,11 +1,11 @@
-//! Lives of processes.
+//! Node epochs.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use super::Fixture;
 use super::make::node;
 
-/// Every life has a higher number than all before it, even those that are over.
+/// Every epoch is higher than all earlier ones.
 pub async fn every_life_has_a_higher_number(fixture: &dyn Fixture) {
     let store = fixture.store();
     let first = store.join(&node()).await.unwrap();
@@ -18,7 +18,7 @@ pub async fn every_life_has_a_higher_number(fixture: &dyn Fixture) {
     assert!(third > second, "{third} after {second}");
 }
 
-/// Who has joined is alive.
+/// A joined node is alive.
 pub async fn a_node_that_joined_is_alive(fixture: &dyn Fixture) {
     let store = fixture.store();
     let epoch = store.join(&node()).await.unwrap();
@@ -26,14 +26,14 @@ pub async fn a_node_that_joined_is_alive(fixture: &dyn Fixture) {
     assert!(store.heartbeat(epoch).await.unwrap());
 }
 
-/// Who was never here has no life to renew.
+/// An unknown epoch is not alive.
 pub async fn a_number_that_nobody_got_is_not_alive(fixture: &dyn Fixture) {
     let store = fixture.store();
     let epoch = store.join(&node()).await.unwrap();
     assert!(!store.heartbeat(epoch + 1).await.unwrap());
 }
 
-/// Who has joined is listed until they leave, by the name that people call them.
+/// A node is listed with its name from joining to leaving.
 pub async fn a_node_is_listed_from_its_joining_to_its_leaving(fixture: &dyn Fixture) {
     let store = fixture.store();
     assert_eq!(store.nodes(10).await.unwrap(), []);
@@ -47,7 +47,7 @@ pub async fn a_node_is_listed_from_its_joining_to_its_leaving(fixture: &dyn Fixt
     assert_eq!(store.nodes(10).await.unwrap(), []);
 }
 
-/// Leaving is for good.
+/// A node that left is not alive.
 pub async fn a_node_that_left_is_not_alive(fixture: &dyn Fixture) {
     let store = fixture.store();
     let epoch = store.join(&node()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Sagas that ended long ago go with everything that is theirs, and no other does.
+//! Old sagas are deleted with all their rows, and no other saga is.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -55,7 +55,7 @@ async fn make(fixture: &dyn Fixture, number: u64, status: Status) -> SagaId {
     saga(number)
 }
 
-/// With everything that a saga can have: its key, its attributes, its log, a job that is over and one that was given up.
+/// With everything that a saga can have: key, attributes, log, a finished and a failed job.
 pub async fn an_ended_saga_goes_with_all_that_is_its_own(fixture: &dyn Fixture) {
     let (store, at) = (fixture.store(), fixture.now());
     let attributes: BTreeMap<String, String> = [("team".to_owned(), "blue".to_owned())].into();
@@ -101,7 +101,7 @@ pub async fn an_ended_saga_goes_with_all_that_is_its_own(fixture: &dyn Fixture) 
     assert_eq!(remove(fixture, &[saga(1)], Status::Succeeded).await, Gone::default(), "once");
 }
 
-/// A key is known for as long as its saga is; from then on it starts another one.
+/// A key is known as long as its saga exists; then it starts another one.
 pub async fn a_key_is_free_once_its_saga_is_gone(fixture: &dyn Fixture) {
     let (store, at) = (fixture.store(), fixture.now());
     let start = |number| Commit { claim: Some(claim("k", 1)), ..started(saga(number), fixture.now()) };
@@ -116,8 +116,9 @@ pub async fn a_key_is_free_once_its_saga_is_gone(fixture: &dyn Fixture) {
     assert_eq!(verdict(&*store, start(3)).await, Verdict::Replay(saga(2)));
 }
 
-/// Whatever is asked for, only what is at this end for so long goes: not what runs, waits, is paused, is at another end or
-/// has ended just now.
+/// Only sagas that ended in this status long enough ago are deleted: no active, waiting or paused ones, no other
+/// status, none
+/// that ended recently.
 pub async fn nothing_else_is_removed_whatever_is_asked_for(fixture: &dyn Fixture) {
     let store = fixture.store();
     let mut all = Vec::new();
@@ -150,7 +151,7 @@ pub async fn nothing_else_is_removed_whatever_is_asked_for(fixture: &dyn Fixture
     }
 }
 
-/// Its age is counted from its end, however long it took.
+/// Age counts from the end.
 pub async fn a_saga_is_as_old_as_its_end(fixture: &dyn Fixture) {
     let store = fixture.store();
     apply(&*store, started(saga(1), fixture.now())).await;
@@ -163,7 +164,7 @@ pub async fn a_saga_is_as_old_as_its_end(fixture: &dyn Fixture) {
     assert_eq!(old(fixture, Status::Succeeded).await, [saga(1)]);
 }
 
-/// A hook that is still to be called needs the saga it is about.
+/// A saga with an outstanding hook stays.
 pub async fn a_saga_with_something_left_to_do_stays(fixture: &dyn Fixture) {
     let (store, at) = (fixture.store(), fixture.now());
     apply(&*store, started(saga(1), at)).await;
@@ -180,7 +181,7 @@ pub async fn a_saga_with_something_left_to_do_stays(fixture: &dyn Fixture) {
     assert_eq!(remove(fixture, &[saga(1)], Status::Succeeded).await.jobs, 1);
 }
 
-/// Somebody resolves it after it was looked at: it is live again and stays, even when it fails once more.
+/// A saga resolved after it was found is active again and stays, even if it fails once more.
 pub async fn a_failed_saga_that_is_taken_up_again_stays(fixture: &dyn Fixture) {
     let store = fixture.store();
     let id = make(fixture, 1, Status::Failed).await;
@@ -193,7 +194,7 @@ pub async fn a_failed_saga_that_is_taken_up_again_stays(fixture: &dyn Fixture) {
     assert_eq!(seqs(&*store, id).await, [1, 2, 3, 4]);
 }
 
-/// Whoever decides about it, writes to it or reads it finds nobody there, and leaves nothing behind.
+/// Decisions, messages and reads after the deletion find nothing and leave nothing.
 pub async fn whoever_comes_after_the_removal_finds_nothing(fixture: &dyn Fixture) {
     let store = fixture.store();
     let id = make(fixture, 1, Status::Failed).await;
@@ -211,7 +212,7 @@ pub async fn whoever_comes_after_the_removal_finds_nothing(fixture: &dyn Fixture
     assert!(rest.items.is_empty() && rest.next.is_none(), "a list goes on behind what is gone");
 }
 
-/// A walk goes on where it stopped, over those that are not old enough, and ends before those that cannot be.
+/// A scan continues where it stopped, skips recent ends, and stops before sagas that started too late.
 pub async fn a_walk_meets_each_saga_once_and_ends_in_time(fixture: &dyn Fixture) {
     let store = fixture.store();
     for number in 1..=3 {
@@ -240,7 +241,7 @@ pub async fn a_walk_meets_each_saga_once_and_ends_in_time(fixture: &dyn Fixture)
     assert_eq!(all, OldSagas { old: gone, next: None });
 }
 
-/// How much goes with a saga is known before it goes.
+/// The size of a saga is known before it is deleted.
 pub async fn the_bulk_of_a_saga_is_that_of_its_log(fixture: &dyn Fixture) {
     let (store, now) = (fixture.store(), fixture.now());
     apply(&*store, started(saga(1), now)).await;

@@ -1,4 +1,4 @@
-//! The store in a `PostgreSQL` database whose clock stands still until it is moved.
+//! The store in a `PostgreSQL` database with a manual clock.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -15,7 +15,7 @@ use tokio_postgres::{Client, NoTls};
 use super::fixture::{Fixture, SqlFixture, some_day};
 use crate::postgres::fresh_database;
 
-/// Takes the place of the schema's own clock, which goes by the server's.
+/// Replaces the schema's clock function, which returns the server's time.
 const CLOCK: &str = "
     create table backstitch.test_clock (micros bigint not null);
     insert into backstitch.test_clock values (0);
@@ -45,7 +45,7 @@ impl PostgresFixture {
         fixture
     }
 
-    /// A connection beside the store's.
+    /// A connection besides the store's.
     pub async fn beside(&self) -> Client {
         connected(&self.address).await
     }

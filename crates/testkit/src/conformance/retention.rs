@@ -1,4 +1,4 @@
-//! What is over is removed after its time, and nothing else is.
+//! Retention of messages and keys.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -18,7 +18,7 @@ const SENT: Duration = HOUR;
 const ABORTED: Duration = HOUR.saturating_mul(2);
 const KEYS: Duration = HOUR.saturating_mul(3);
 
-/// What was removed: messages, and keys.
+/// The numbers of deleted messages and keys.
 async fn prune(fixture: &dyn Fixture, limit: usize) -> (u64, u64) {
     let store = fixture.store();
     let mut messages = 0;
@@ -30,12 +30,12 @@ async fn prune(fixture: &dyn Fixture, limit: usize) -> (u64, u64) {
     (messages, store.remove_keys(&keys).await.unwrap())
 }
 
-/// The names of keys that may go.
+/// The names of keys that may be deleted.
 async fn keys(store: &dyn Store, limit: usize) -> Vec<KeyName> {
     store.old_keys(KEYS, None, limit).await.unwrap().old.into_iter().map(|key| key.name).collect()
 }
 
-/// The numbers of messages that may go.
+/// The numbers of messages that may be deleted.
 async fn old(store: &dyn Store, status: Status, age: Duration, limit: usize) -> Vec<i64> {
     let page = store.old_messages(status, age, None, None, limit).await.unwrap();
     page.old.iter().map(|message| message.id).collect()
@@ -45,7 +45,7 @@ fn pruned(messages: u64, keys: u64) -> (u64, u64) {
     (messages, keys)
 }
 
-/// The numbers of all messages there are, oldest first.
+/// The numbers of all messages, oldest first.
 async fn numbers(fixture: &dyn Fixture) -> Vec<i64> {
     let found = fixture.store().messages(&Listing::default(), 1000).await.unwrap();
     found.iter().rev().map(|kept| kept.id).collect()
@@ -57,7 +57,7 @@ async fn sent(fixture: &dyn Fixture, key: &str) -> i64 {
     id
 }
 
-/// Each kind at its time: what arrived, what was given up, and the keys last of all.
+/// Each kind at its age: sent messages, aborted messages, and keys last.
 pub async fn what_is_over_is_removed_at_its_time(fixture: &dyn Fixture) {
     let (arrived, given_up) = (sent(fixture, "k1").await, aborted(fixture, "k2").await);
     fixture.advance(HOUR.saturating_sub(A_MOMENT)).await;
@@ -73,7 +73,7 @@ pub async fn what_is_over_is_removed_at_its_time(fixture: &dyn Fixture) {
     assert_eq!(prune(fixture, 10).await, pruned(0, 0));
 }
 
-/// While the key is known a repeated request is told apart; from then on it is a new one, under a new number.
+/// While the key exists a repeated request is recognised; afterwards it is new and has a new number.
 pub async fn a_key_outlives_its_message_and_can_then_be_used_anew(fixture: &dyn Fixture) {
     let first = sent(fixture, "k1").await;
     let at = fixture.now();
@@ -88,7 +88,7 @@ pub async fn a_key_outlives_its_message_and_can_then_be_used_anew(fixture: &dyn 
     assert!(second > first, "no number is given twice");
 }
 
-/// What waits, is being sent or is to be sent again stays, however old it is, and so does its key.
+/// Unsettled messages and their keys are never deleted.
 pub async fn what_is_not_over_is_never_removed(fixture: &dyn Fixture) {
     let failed = published(fixture, publication("k1", 1)).await;
     let error = backstitch::sink::Undelivered::new("http_503", "not now");
@@ -102,8 +102,9 @@ pub async fn what_is_not_over_is_never_removed(fixture: &dyn Fixture) {
     assert_eq!(publish(fixture, &[publication("k3", 1)]).await, [Published::Replay(waiting)]);
 }
 
-/// An aborted message stays while the one that stands for it is not over, and that one for as long as it does: asked to
-/// send it again, the store finds that it did.
+/// An aborted message stays while its retry is unsettled, and the retry as long as the message: a repeated retry
+/// request finds
+/// it.
 pub async fn a_retry_and_what_it_stands_for_go_in_their_order(fixture: &dyn Fixture) {
     let store = fixture.store();
     let first = aborted(fixture, "k1").await;
@@ -124,7 +125,7 @@ pub async fn a_retry_and_what_it_stands_for_go_in_their_order(fixture: &dyn Fixt
     assert_eq!(store.retry_message(first, fixture.now()).await.unwrap(), Retried::Replay(retry));
 }
 
-/// At most so many at a time, the oldest first.
+/// Deletion is in batches, oldest first.
 pub async fn old_messages_are_removed_in_batches(fixture: &dyn Fixture) {
     let mut all = Vec::new();
     for nth in 0..5 {
@@ -141,7 +142,7 @@ pub async fn old_messages_are_removed_in_batches(fixture: &dyn Fixture) {
     assert_eq!(prune(fixture, 4).await, pruned(0, 1));
 }
 
-/// A look begins where the one before ended, whatever stays in front of it, and says when nothing behind is old enough.
+/// A scan continues after the last position, past messages that stay, and reports when nothing older is left.
 pub async fn a_walk_goes_on_past_messages_that_stay(fixture: &dyn Fixture) {
     let store = fixture.store();
     let mut all = Vec::new();
@@ -163,7 +164,7 @@ pub async fn a_walk_goes_on_past_messages_that_stay(fixture: &dyn Fixture) {
     }
 }
 
-/// The same for keys: those of messages that are kept are passed once in a walk, those of one moment too.
+/// The same for keys: keys of kept messages are passed once per scan, also those of the same time.
 pub async fn a_walk_goes_on_past_keys_that_stay(fixture: &dyn Fixture) {
     let store = fixture.store();
     let batch: Vec<_> = (0..5).map(|nth| publication(&format!("k{nth}"), 1)).collect();
@@ -199,7 +200,7 @@ pub async fn a_walk_goes_on_past_keys_that_stay(fixture: &dyn Fixture) {
     assert_eq!(walked, ["k0", "k1", "k2", "k3", "k4"]);
 }
 
-/// A topic that somebody else looks after is left out, and each message tells how large it is.
+/// An excluded topic stays, and each message reports its size.
 pub async fn a_topic_that_is_not_meant_stays(fixture: &dyn Fixture) {
     let id = sent(fixture, "k1").await;
     let message = fixture.store().message(id).await.unwrap().unwrap().message;
@@ -213,7 +214,7 @@ pub async fn a_topic_that_is_not_meant_stays(fixture: &dyn Fixture) {
     assert_eq!(old("another").await, [OldMessage { id, bytes }]);
 }
 
-/// Between the look and the removal somebody asks for it again: it stays.
+/// A message that is retried between scan and deletion stays.
 pub async fn a_message_that_is_asked_for_again_meanwhile_stays(fixture: &dyn Fixture) {
     let store = fixture.store();
     let first = aborted(fixture, "k1").await;
@@ -225,7 +226,7 @@ pub async fn a_message_that_is_asked_for_again_meanwhile_stays(fixture: &dyn Fix
     assert_eq!(numbers(fixture).await, [first, retry]);
 }
 
-/// A key that is used anew after somebody looked at it is another request's.
+/// A key that is used again between scan and deletion stays.
 pub async fn a_key_that_is_used_anew_meanwhile_stays(fixture: &dyn Fixture) {
     let store = fixture.store();
     sent(fixture, "k1").await;

@@ -1,4 +1,4 @@
-//! What the database itself forbids, whatever program asks.
+//! Rules that the database enforces for every program.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ async fn one(fixture: &dyn SqlFixture, status: Status) -> Arc<dyn Store> {
     store
 }
 
-/// An event that was written stays as it is.
+/// A written event never changes.
 pub async fn events_are_never_changed(fixture: &dyn SqlFixture) {
     let store = one(fixture, Status::Running).await;
     let before = loaded(&*store, saga(1)).await.log;
@@ -36,7 +36,7 @@ pub async fn events_are_never_changed(fixture: &dyn SqlFixture) {
     assert_eq!(loaded(&*store, saga(1)).await.log, before);
 }
 
-/// A log goes only after the row of its saga.
+/// A log is deleted only after the row of its saga.
 pub async fn a_log_lives_as_long_as_its_saga(fixture: &dyn SqlFixture) {
     let store = one(fixture, Status::Succeeded).await;
     refused(fixture, "delete from saga_events").await;
@@ -46,7 +46,7 @@ pub async fn a_log_lives_as_long_as_its_saga(fixture: &dyn SqlFixture) {
     allowed(fixture, "delete from saga_events").await;
 }
 
-/// Good ends are for ever.
+/// A succeeded saga never changes.
 pub async fn a_saga_at_its_good_end_never_changes(fixture: &dyn SqlFixture) {
     let store = one(fixture, Status::Succeeded).await;
     let before = loaded(&*store, saga(1)).await.summary;
@@ -56,14 +56,14 @@ pub async fn a_saga_at_its_good_end_never_changes(fixture: &dyn SqlFixture) {
     assert_eq!(loaded(&*store, saga(1)).await.summary, before);
 }
 
-/// A compensated saga is at a good end, too.
+/// A compensated saga never changes.
 pub async fn a_compensated_saga_never_changes(fixture: &dyn SqlFixture) {
     one(fixture, Status::Compensated).await;
     refused(fixture, "update sagas set status = 'compensating'").await;
     refused(fixture, "update sagas set failed_step = 'x'").await;
 }
 
-/// A failed rollback can be taken up again, and nothing else.
+/// A failed saga changes only to `compensating`.
 pub async fn a_failed_saga_can_only_be_taken_up_again(fixture: &dyn SqlFixture) {
     one(fixture, Status::Failed).await;
     for change in
@@ -74,7 +74,7 @@ pub async fn a_failed_saga_can_only_be_taken_up_again(fixture: &dyn SqlFixture) 
     allowed(fixture, "update sagas set status = 'compensating'").await;
 }
 
-/// Only what is over can be deleted.
+/// Only terminal sagas can be deleted.
 pub async fn an_active_saga_is_never_deleted(fixture: &dyn SqlFixture) {
     let store = one(fixture, Status::Compensating).await;
     refused(fixture, "delete from sagas").await;
@@ -82,13 +82,13 @@ pub async fn an_active_saga_is_never_deleted(fixture: &dyn SqlFixture) {
     allowed(fixture, "delete from sagas").await;
 }
 
-/// There are six statuses.
+/// An unknown status is refused.
 pub async fn a_status_that_does_not_exist_is_refused(fixture: &dyn SqlFixture) {
     one(fixture, Status::Running).await;
     refused(fixture, "update sagas set status = 'done'").await;
 }
 
-/// A repeated start is answered with the saga of its key.
+/// A key of a start names its saga.
 pub async fn a_key_of_a_start_names_its_saga(fixture: &dyn SqlFixture) {
     let start = Commit { claim: Some(claim("k", 1)), ..started(saga(1), fixture.now()) };
     apply(&*fixture.store(), start).await;

@@ -1,4 +1,4 @@
-//! What nobody may be looking after.
+//! Diagnostics: orphaned sagas, owners, queues and topics.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -15,7 +15,7 @@ async fn survey(fixture: &dyn Fixture) -> Survey {
     fixture.store().survey(10).await.unwrap()
 }
 
-/// Nothing is to be said of an empty store, nor of sagas that are looked after.
+/// An empty store and attended sagas have no findings.
 pub async fn what_is_looked_after_is_not_adrift(fixture: &dyn Fixture) {
     assert_eq!(survey(fixture).await, Survey::default());
     let (store, now) = (fixture.store(), fixture.now());
@@ -31,7 +31,7 @@ pub async fn what_is_looked_after_is_not_adrift(fixture: &dyn Fixture) {
     assert_eq!(survey(fixture).await.adrift, []);
 }
 
-/// What has neither an owner nor a due time nor a job, and is not paused, is named, oldest first and so many.
+/// A saga without owner, due time, job and pause is orphaned; the oldest are listed.
 pub async fn what_nothing_will_move_is_adrift(fixture: &dyn Fixture) {
     let (store, now) = (fixture.store(), fixture.now());
     let statuses = [Status::Running, Status::Pending, Status::Compensating];
@@ -49,7 +49,7 @@ pub async fn what_nothing_will_move_is_adrift(fixture: &dyn Fixture) {
     assert_eq!(adrift(survey(fixture).await), all[1..]);
 }
 
-/// Each owner is told once for each definition, and whether it lives.
+/// Each owner is listed once per definition, with whether it is alive.
 pub async fn owners_are_told_once_and_whether_they_live(fixture: &dyn Fixture) {
     let (store, now) = (fixture.store(), fixture.now());
     let (gone, refund) = (4_711, "refund");
@@ -84,7 +84,7 @@ pub async fn owners_are_told_once_and_whether_they_live(fixture: &dyn Fixture) {
     assert_eq!(store.survey(1).await.unwrap().owners.len(), 1);
 }
 
-/// What is nobody's is told by definition, with how long the first of it has been due.
+/// Unowned due sagas are listed by definition, with the age of the first.
 pub async fn what_waits_is_told_by_definition(fixture: &dyn Fixture) {
     let (store, now) = (fixture.store(), fixture.now());
     let later = now.plus(Duration::from_secs(3_600));
@@ -104,7 +104,7 @@ pub async fn what_waits_is_told_by_definition(fixture: &dyn Fixture) {
     assert_eq!(second, &Waiting { definition: "deploy".to_owned(), version: 2, late: Duration::ZERO });
 }
 
-/// Queues are told with their first job, and how long that is due or its lease over.
+/// Queues are listed with their first job, and how long it has been due or its lease expired.
 pub async fn queues_are_told_with_their_first_job(fixture: &dyn Fixture) {
     let (store, now) = (fixture.store(), fixture.now());
     let later = now.plus(Duration::from_secs(3_600));
@@ -125,7 +125,7 @@ pub async fn queues_are_told_with_their_first_job(fixture: &dyn Fixture) {
     assert_eq!(first.subject, "2", "the one that is due first");
 }
 
-/// Queues of one kind, such as those of hooks, hide none of another.
+/// Queues of one kind, such as hooks, hide none of another.
 pub async fn queues_of_one_kind_hide_none_of_another(fixture: &dyn Fixture) {
     let (store, now) = (fixture.store(), fixture.now());
     let names = ["hook/a", "hook/b", "hook/c", "product/x/d", "work/e", "work/f", "work/g"];
@@ -136,7 +136,7 @@ pub async fn queues_of_one_kind_hide_none_of_another(fixture: &dyn Fixture) {
     assert_eq!(pending, ["hook/a", "hook/b", "product/x/d", "work/e", "work/f"]);
 }
 
-/// Whoever looks for what is due is told how long the first of a topic has been due.
+/// Topics are listed with how long their first message has been due.
 pub async fn topics_are_told_with_how_late_they_are(fixture: &dyn Fixture) {
     let (store, now) = (fixture.store(), fixture.now());
     let messages = vec![super::make::message("m-1")];

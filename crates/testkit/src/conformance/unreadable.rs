@@ -1,4 +1,4 @@
-//! Rows that nobody can have written: they are told of, and are in nobody's way.
+//! Corrupt rows are reported and delay no others.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -21,7 +21,7 @@ async fn lease(fixture: &dyn SqlFixture, queues: &[&str]) -> Vec<Job> {
     leased.leased.into_iter().map(|leased| leased.job).collect()
 }
 
-/// The others are sent, those behind it in its order and those of other topics too.
+/// Other messages are sent, also those behind it in its order and those of other topics.
 pub async fn a_message_that_cannot_be_read_holds_up_no_other(fixture: &dyn SqlFixture) {
     let ordered = |key: &str| NewMessage { ordering_key: Some("o".to_owned()), ..message(key) };
     let elsewhere = NewMessage { topic: "bills".to_owned(), ..message("k3") };
@@ -44,7 +44,7 @@ pub async fn a_message_that_cannot_be_read_holds_up_no_other(fixture: &dyn SqlFi
     assert!(claim_messages(&*store, 10).await.is_empty());
 }
 
-/// The others are worked on, and whoever looks after the installation is told of it.
+/// Other jobs are worked on, and the corrupt one is reported.
 pub async fn a_job_that_cannot_be_read_holds_up_no_other(fixture: &dyn SqlFixture) {
     let (store, now) = (fixture.store(), fixture.now());
     let mut jobs = vec![job("hooks", "a", now), job("hooks", "b", now), job("mail", "c", now)];
@@ -62,7 +62,7 @@ pub async fn a_job_that_cannot_be_read_holds_up_no_other(fixture: &dyn SqlFixtur
     assert!(told.contains("hook_failed") && told.contains("jobs.payload"), "{told}");
 }
 
-/// A product finds its job as one that nobody brings back, after as many leases as any other.
+/// A product finds its corrupt job as one with too many expired leases.
 pub async fn a_products_job_that_cannot_be_read_is_left_to_the_product(fixture: &dyn SqlFixture) {
     let (store, now) = (fixture.store(), fixture.now());
     let queue = format!("{OF_PRODUCTS}x");
@@ -79,12 +79,12 @@ pub async fn a_products_job_that_cannot_be_read_is_left_to_the_product(fixture: 
     assert_eq!(fixture.execute(left).await, Ok(1));
 }
 
-/// The start that repeats it is told what is wrong, and the others of its batch are applied.
+/// The start that repeats the key gets an error, and the others of its batch are applied.
 pub async fn a_key_that_cannot_be_read_holds_up_no_other_start(fixture: &dyn SqlFixture) {
     let (store, now) = (fixture.store(), fixture.now());
     let keyed = |number, key| Commit { claim: Some(claim(key, 1)), ..started(saga(number), now) };
     apply(&*store, keyed(1, "whole")).await;
-    // Of SQLite it is a trigger that refuses such a row.
+    // On SQLite a trigger refuses such a row.
     let constraint = "alter table idempotency_ledger drop constraint idempotency_key_of_start_names_its_saga";
     drop(fixture.execute(constraint).await);
     let insert = "insert into idempotency_ledger (scope, key, digest, at)

@@ -1,11 +1,11 @@
-//! What was tried of one step, and what follows from that alone.
+//! The attempts of one step and what follows from them.
 
 use std::time::Duration;
 
 use backstitch_kernel::saga::{MAX_INTERRUPTIONS, Phase};
 use backstitch_kernel::{Backoff, ErrorKind, Retry, Timestamp};
 
-/// How a try ended.
+/// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Good,
@@ -14,21 +14,21 @@ pub(super) enum End {
         at: Timestamp,
         wish: Option<Duration>,
     },
-    /// Whoever made the try went away.
+    /// Interrupted.
     Cut,
 }
 
 /// What is known about an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Known {
-    /// Not enough yet; it may not even have begun.
+    /// Not ended; possibly not begun.
     Open,
     Yes,
     No,
     Doubtful,
 }
 
-/// What became of the duty to undo the step.
+/// The state of the obligation to undo the step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Fate {
     #[default]
@@ -39,13 +39,13 @@ pub(super) enum Fate {
     ByHand,
 }
 
-/// Tries in their order; the last may still be in flight.
+/// Attempts in order; the last may be running.
 pub(super) type Tries = Vec<Option<End>>;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
     pub(super) tries: Tries,
-    /// The compensation's tries; a new list each time a person asks for it again.
+    /// The compensation's attempts, one list for each resolution.
     rounds: Vec<Tries>,
     pub(super) fate: Fate,
 }
@@ -62,7 +62,7 @@ fn count(tries: &Tries, wanted: impl Fn(&End) -> bool) -> u32 {
     tries.iter().flatten().map(|end| u32::from(wanted(end))).sum()
 }
 
-/// Until when the next try has to wait; none when the last one did not fail.
+/// Until when the next attempt waits; none unless the last one failed.
 fn waits_until(tries: &Tries, retry: &Retry) -> Option<Timestamp> {
     match tries.last() {
         Some(Some(End::Bad { at, wish, .. })) => {
@@ -73,8 +73,9 @@ fn waits_until(tries: &Tries, retry: &Retry) -> Option<Timestamp> {
     }
 }
 
-/// How long a service can have us wait: for the longest wait that was written down, or else five minutes. An hour is what
-/// an exponential backoff has when nothing was.
+/// The longest `Retry-After` that is honoured: the policy's cap, or five minutes. An hour is the default cap of an
+/// exponential
+/// backoff, which was not chosen.
 fn longest_wish(retry: &Retry) -> Duration {
     match retry.backoff {
         Backoff::Exponential { cap, .. } if cap.as_secs() != 3600 => cap,
@@ -91,7 +92,7 @@ fn is_due(tries: &Tries, retry: &Retry, now: Timestamp) -> bool {
 }
 
 impl History {
-    /// What is known, if `retries` are allowed and, once the saga has turned round, none at all.
+    /// The result with this many retries, or none after the rollback began.
     pub(super) fn known(&self, retries: u32, turned: bool) -> Known {
         let Some(last) = self.tries.last() else {
             return Known::Open;
@@ -115,7 +116,7 @@ impl History {
         waits_until(&self.tries, retry)
     }
 
-    /// Whether a compensation that has been begun with is to be tried again now.
+    /// Whether a started compensation is due for a retry.
     pub(super) fn compensation_is_due(&self, retry: &Retry, now: Timestamp) -> bool {
         self.is_being_undone() && self.rounds.last().is_some_and(|round| is_due(round, retry, now))
     }
@@ -125,7 +126,7 @@ impl History {
         waits_until(round, retry)
     }
 
-    /// Closes the duty when the tries of this round have settled it.
+    /// Ends the obligation if the attempts of this round have settled it.
     pub(super) fn judge_compensation(&mut self, retries: u32) {
         let Some(round) = self.rounds.last() else {
             return;
@@ -150,7 +151,7 @@ impl History {
         self.rounds.push(Tries::new());
     }
 
-    /// How many tries there were in all.
+    /// The total number of attempts.
     pub(super) fn count(&self, phase: Phase) -> u32 {
         let count = match phase {
             Phase::Do => self.tries.len(),

@@ -1,4 +1,4 @@
-//! What should come of a saga whose services behave by a script.
+//! The expected outcome of a saga with scripted services.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,25 @@ use backstitch_kernel::{ErrorKind, Payload, StepError, Timestamp};
 
 use super::{Flight, FlightPerformer, Oracle, Prediction};
 
-/// What comes of one try.
+/// The result of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behaviour {
-    /// It is done.
+    /// It succeeds.
     Succeed,
-    /// It is not done, and may be tried again.
+    /// No effect; may be retried.
     Fail,
-    /// The service says no.
+    /// The service refuses.
     Refuse,
     /// The connection is lost after the call was sent.
     Doubt,
-    /// No answer comes in time.
+    /// No response in time.
     TimeOut,
-    /// Whoever makes the call goes away meanwhile: the node, or an outside worker, of whom nobody hears again.
+    /// The executing node or outside worker disappears.
     Crash,
 }
 
 impl Behaviour {
-    /// What the saga is told of it.
+    /// The input for the saga.
     #[must_use]
     pub fn outcome(self) -> Option<Outcome> {
         let kind = match self {
@@ -40,17 +40,17 @@ impl Behaviour {
     }
 }
 
-/// How every try of every step ends, by step id; what the lists do not reach succeeds.
+/// The result of every attempt of every step, by step id; attempts beyond the lists succeed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Script {
-    /// Tries of the actions, in their order.
+    /// Attempts of actions, in order.
     pub actions: BTreeMap<String, Vec<Behaviour>>,
-    /// Tries of the compensations, in their order.
+    /// Attempts of compensations, in order.
     pub compensations: BTreeMap<String, Vec<Behaviour>>,
 }
 
 impl Script {
-    /// What comes of this try; they count from 1.
+    /// The result of this attempt, counted from 1.
     #[must_use]
     pub fn behaviour(&self, step: &str, phase: Phase, attempt: u32) -> Behaviour {
         let tries = match phase {
@@ -62,8 +62,9 @@ impl Script {
     }
 }
 
-/// What the saga comes to if every try is answered before the next one that was begun after it. For steps in a
-/// sequence no other order exists, so there the prediction holds whatever the timing.
+/// The outcome if every attempt ends before the next one that started after it. For a sequence of steps no other order
+/// exists, so
+/// the prediction holds for any timing.
 #[must_use]
 pub fn predict(definition: &Definition, script: &Script) -> Prediction {
     let mut now = Now::at(Timestamp::default());
@@ -71,7 +72,7 @@ pub fn predict(definition: &Definition, script: &Script) -> Prediction {
     while !oracle.status().is_terminal() {
         let is_queued = |flight: &&Flight| matches!(flight.performer, FlightPerformer::Queue(_));
         let input = if let Some(&Flight { step, phase, .. }) = oracle.flying.iter().find(is_queued) {
-            // Workers take what there is at once.
+            // Workers lease at once.
             let attempt = oracle.steps[step].count(phase);
             Input::Leased { step: definition.steps()[step].id.clone(), phase, attempt, at: now.at }
         } else if let Some(&Flight { step, phase, performer }) = oracle.flying.first() {

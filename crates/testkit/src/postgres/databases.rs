@@ -1,7 +1,8 @@
 //! Databases on the shared server of a test run.
 //!
-//! Migrating a database takes longer than most tests. So the first test that needs a set of tables migrates a
-//! template, and every test gets a copy of it (`CREATE DATABASE … TEMPLATE`).
+//! Migrating a database takes longer than most tests. So the first test that needs a set of tables migrates a template,
+//! and every
+//! test gets a copy of it (`CREATE DATABASE … TEMPLATE`).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -12,11 +13,11 @@ use tokio_postgres::{Client, NoTls};
 
 use super::{Error, SHARED_URL_VARIABLE};
 
-/// The address of the server that all tests of this run share.
+/// The address of the test run's shared server.
 ///
 /// # Panics
 ///
-/// When there is none, because a missing `PostgreSQL` must fail a test, never skip it.
+/// When there is none: a missing `PostgreSQL` must fail a test, never skip it.
 #[must_use]
 pub fn shared_url() -> String {
     std::env::var(SHARED_URL_VARIABLE).unwrap_or_else(|error| {
@@ -61,8 +62,8 @@ pub async fn migrated_database(products: &[&Schema]) -> String {
     .await
 }
 
-/// Creates a copy of the template with this name. If the run has no such template yet, `migrate` makes it
-/// from an empty database.
+/// Creates a copy of the template with this name. If the run has no such template yet, `migrate` makes it from an empty
+/// database.
 ///
 /// # Panics
 ///
@@ -84,7 +85,7 @@ fn created(outcome: Result<String, Error>) -> String {
     outcome.unwrap_or_else(|error| panic!("{SHARED_URL_VARIABLE}={}: {error:?}", shared_url()))
 }
 
-/// Tests are processes that start at once: the advisory lock lets one of them build while the others wait.
+/// Tests are processes that start at once: an advisory lock lets one of them build while the others wait.
 async fn build_template(
     shared: &str,
     template: &str,
@@ -98,7 +99,7 @@ async fn build_template(
         return Ok(());
     }
     let draft = format!("draft_of_{template}");
-    // An earlier test may have failed while it migrated.
+    // An earlier test may have failed during the migration.
     session.client.batch_execute(&format!("drop database if exists {draft} with (force)")).await?;
     session.client.batch_execute(&format!("create database {draft}")).await?;
     migrate(&with_database(shared, &draft)).await;
@@ -111,11 +112,12 @@ async fn build_template(
     Ok(())
 }
 
-/// Creates a database beside the one at this address, with a name of its own.
+/// Creates a database beside the one at this address, with a unique name.
 pub(super) async fn create(url: &str, template: Option<&str>) -> Result<String, Error> {
     static COUNTER: AtomicU32 = AtomicU32::new(1);
     let session = Session::open(url).await?;
-    // Copying the files is faster than logging every page of them; the server must not crash, and a template is never written.
+    // Copying the files is faster than logging every page of them. The server must not crash, and a template is never
+    // written.
     let template =
         template.map(|template| format!(" template {template} strategy file_copy")).unwrap_or_default();
     let name = loop {
@@ -143,14 +145,14 @@ impl Session {
         Ok(Self { client, connection: tokio::spawn(connection) })
     }
 
-    /// Waits until the session has ended, so that tests which count sessions can.
+    /// Waits until the session has ended, for tests that count sessions.
     pub(super) async fn close(self) {
         drop(self.client);
         self.connection.await.ok();
     }
 }
 
-/// The same address, but for the database.
+/// The same address with another database.
 fn with_database(url: &str, database: &str) -> String {
     let (address, parameters) = url.split_once('?').map_or((url, None), |(a, p)| (a, Some(p)));
     let authority = address.find("://").map_or(0, |scheme| scheme + "://".len());

@@ -1,26 +1,26 @@
-//! What the machine offers: the server's programs, and an account to run them as.
+//! Finds the server's programs and an account to run them.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use super::Error;
 
-/// Debian and its relatives keep the server out of PATH, one directory a version.
+/// Debian and its relatives install the server outside of PATH, one directory per version.
 const VERSIONED_INSTALLS: &str = "/usr/lib/postgresql";
 
 #[derive(Debug)]
 pub(super) struct Binaries {
     pub(super) initdb: PathBuf,
     pub(super) postgres: PathBuf,
-    /// Comes with the clients. Only a standby needs it.
+    /// Installed with the clients. Only a standby needs it.
     pub(super) basebackup: PathBuf,
 }
 
 impl Binaries {
-    /// PATH first, because whoever put a server there meant it; then the newest installed version.
+    /// PATH first, as an explicit choice; then the newest installed version.
     pub(super) fn find() -> Option<Self> {
         let path = env::var_os("PATH").unwrap_or_default();
-        // A link is followed: the programs of one version find each other in their own directory.
+        // Links are followed: the programs of a version find each other in their own directory.
         let in_path = env::split_paths(&path)
             .filter_map(|directory| fs::canonicalize(directory.join("initdb")).ok())
             .filter_map(|initdb| initdb.parent().map(Path::to_owned));
@@ -41,7 +41,7 @@ fn newest_first(installs: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(installs).into_iter().flatten().flatten();
     let mut versions: Vec<(Vec<u32>, PathBuf)> = entries
         .filter_map(|entry| {
-            // Numbers, because "9.6" is older than "15".
+            // Compared as numbers, because "9.6" is older than "15".
             let name = entry.file_name();
             let numbers = name.to_str()?.split('.').map(|part| part.parse::<u32>().ok());
             let version: Option<Vec<_>> = numbers.collect();
@@ -59,7 +59,7 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// `PostgreSQL`'s own account where there is one.
+    /// `PostgreSQL`'s own account, if it exists.
     pub(super) fn unprivileged() -> Result<Self, Error> {
         let passwd = fs::read_to_string("/etc/passwd").map_err(Error::io("read /etc/passwd"))?;
         ["postgres", "nobody"].iter().find_map(|name| Self::named(name, &passwd)).ok_or(Error::NoAccount)

@@ -6,21 +6,21 @@ use std::{fs, io};
 
 use super::{Error, poll};
 
-/// A process that waits for a disk obeys only when the disk answers.
+/// A process that waits for a disk reacts only when the disk responds.
 const OBEY_LIMIT: Duration = Duration::from_secs(10);
 
 /// The signals that fault tests send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
-    /// Please end.
+    /// Terminate.
     Terminate,
-    /// End at once; to `PostgreSQL`, an immediate shutdown.
+    /// Quit; for `PostgreSQL`, an immediate shutdown.
     Quit,
-    /// End without a word.
+    /// Kill.
     Kill,
-    /// Stand still.
+    /// Suspend.
     Stop,
-    /// Go on after [`Signal::Stop`].
+    /// Resume after [`Signal::Stop`].
     Continue,
 }
 
@@ -28,7 +28,7 @@ pub enum Signal {
 ///
 /// # Errors
 ///
-/// When one of them could not be reached. The others got the signal.
+/// When one of them could not be signalled. The others got the signal.
 pub fn send_signal(pids: &[u32], signal: Signal) -> io::Result<()> {
     let name = match signal {
         Signal::Terminate => "-TERM",
@@ -37,7 +37,7 @@ pub fn send_signal(pids: &[u32], signal: Signal) -> io::Result<()> {
         Signal::Stop => "-STOP",
         Signal::Continue => "-CONT",
     };
-    // The shell's own `kill`: small machines have no program of that name.
+    // The shell's own `kill`: small machines have no such program.
     let output = Command::new("sh")
         .args(["-c", r#"kill "$@""#, "kill", name])
         .args(pids.iter().map(u32::to_string))
@@ -49,10 +49,11 @@ pub fn send_signal(pids: &[u32], signal: Signal) -> io::Result<()> {
     Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
 }
 
-/// Stops a process and its children. `PostgreSQL`'s children each lead a process group of their own, so
-/// one signal to a group does not reach them.
+/// Suspends a process and its children. `PostgreSQL`'s children each lead a process group of their own, so a signal to
+/// one group
+/// does not reach them.
 pub(crate) fn suspend_tree(root: u32) -> Result<(), Error> {
-    // The parent first: once it stands still it has no more children.
+    // The parent first: a suspended parent starts no children.
     signal_until(&[root], Signal::Stop, |state| state == STOPPED)?;
     signal_until(&children_of(root)?, Signal::Stop, |state| state == STOPPED)
 }
@@ -69,7 +70,7 @@ fn signal_until(pids: &[u32], signal: Signal, obeyed: impl Fn(char) -> bool) -> 
         return Ok(());
     }
     let sent = send_signal(pids, signal);
-    // A child that ended meanwhile cannot be signalled, and need not be.
+    // A child that has ended cannot be signalled, and need not be.
     if let Err(error) = sent
         && pids.iter().all(|pid| stat(*pid).is_some())
     {
@@ -92,10 +93,10 @@ struct Stat {
     parent: u32,
 }
 
-/// `None` when there is no such process.
+/// `None` without such a process.
 fn stat(pid: u32) -> Option<Stat> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the program's name in parentheses, and may hold anything but the last one.
+    // The second field is the program's name in parentheses, and may contain any character but the last one.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     Some(Stat { state: fields.next()?.chars().next()?, parent: fields.next()?.parse().ok()? })
 }

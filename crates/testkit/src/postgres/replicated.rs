@@ -1,4 +1,4 @@
-//! A primary with a synchronous standby, for tests of failovers.
+//! A primary with a synchronous standby, for failover tests.
 
 use backstitch::store::postgres::PostgresStore;
 use backstitch::store::product::Schema;
@@ -7,15 +7,15 @@ use tokio::task::JoinHandle;
 use super::{POLL_INTERVAL, Session, ThrowawayPostgres};
 use crate::PATIENCE;
 
-/// Words of the statement that confirms a lookup.
+/// Part of the statement that confirms a lookup.
 pub const CONFIRM: &str = "pg_logical_emit_message";
 
 /// A primary, its synchronous standby, and a migrated database of both.
 #[derive(Debug)]
 pub struct Replicated {
-    /// The server that is written.
+    /// The primary.
     pub primary: ThrowawayPostgres,
-    /// The server that commits wait for.
+    /// The standby.
     pub standby: ThrowawayPostgres,
     /// The database on the primary.
     pub address: String,
@@ -40,12 +40,13 @@ impl Replicated {
         Self { primary, standby, address }
     }
 
-    /// Waits until such a statement waits for the standby, and returns its process id. The request that sent it must not
-    /// end meanwhile.
+    /// Waits until a statement with these words waits for the standby, and returns its process id. The request that
+    /// sent it must not
+    /// end before.
     ///
     /// # Panics
     ///
-    /// When the request ends, or no such statement comes to wait.
+    /// When the request ends, or no such statement waits.
     pub async fn until_waiting<T>(&self, words: &str, request: &JoinHandle<T>) -> i32 {
         let pid = self.primary.until_waiting_for_standby(words, PATIENCE);
         let ends = async {
@@ -59,11 +60,11 @@ impl Replicated {
         }
     }
 
-    /// Ends the wait of a process with a function of the server, such as `pg_terminate_backend`.
+    /// Ends a process's wait with a function of the server, such as `pg_terminate_backend`.
     ///
     /// # Panics
     ///
-    /// When the server does not do so.
+    /// When the server refuses.
     pub async fn end(&self, how: &str, pid: i32) {
         let session = done("a session", Session::open(&self.address).await);
         let ended = session.client.query_one(&format!("select {how}($1)"), &[&pid]).await;
@@ -71,17 +72,17 @@ impl Replicated {
         session.close().await;
     }
 
-    /// The primary crashes and recovers: it then shows what was committed there only.
+    /// The primary crashes and recovers: it then shows rows that only it has committed.
     ///
     /// # Panics
     ///
-    /// When it does not come back.
+    /// When it does not start again.
     pub fn crash_primary(&mut self) {
         done("the primary's crash", self.primary.stop_immediate());
         done("the primary's recovery", self.primary.start_again());
     }
 
-    /// The primary is lost, and the standby takes its place. Returns the address of the same database there.
+    /// The primary is lost, and the standby is promoted. Returns the address of the same database there.
     ///
     /// # Panics
     ///
@@ -96,11 +97,11 @@ impl Replicated {
         self.standby.url(database)
     }
 
-    /// Waits for the answer to a request.
+    /// Awaits a request.
     ///
     /// # Panics
     ///
-    /// When there is none.
+    /// When it does not finish.
     pub async fn answer<T>(request: JoinHandle<T>) -> T {
         done("the request", done("no answer", tokio::time::timeout(PATIENCE, request).await))
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Error, POLL_INTERVAL, START_LIMIT, Session, ThrowawayPostgres, throwaway};
 
 impl ThrowawayPostgres {
-    /// Starts a standby of this server. From then on commits wait until the standby has them.
+    /// Starts a standby of this server. From then on commits wait for the standby.
     ///
     /// # Errors
     ///
@@ -32,11 +32,11 @@ impl ThrowawayPostgres {
         Ok(standby)
     }
 
-    /// Waits until the standby streams again, after it was stopped and started.
+    /// Waits until the standby streams again after a restart.
     ///
     /// # Errors
     ///
-    /// When this server cannot be asked, or the standby does not come back.
+    /// When this server cannot be queried, or the standby does not stream.
     pub async fn until_standby_streams(&self) -> Result<(), Error> {
         let session = Session::open(&self.url("postgres")).await?;
         self.until_replicated(&session).await?;
@@ -56,11 +56,11 @@ impl ThrowawayPostgres {
         Err(Error::TimedOut { awaited: "the standby to stream" })
     }
 
-    /// Makes a standby a primary of its own, which waits for no standby.
+    /// Promotes a standby to a primary without a standby.
     ///
     /// # Errors
     ///
-    /// When it cannot be asked, or does not leave recovery.
+    /// When it cannot be queried, or stays in recovery.
     pub async fn promote(&self) -> Result<(), Error> {
         let session = Session::open(&self.url("postgres")).await?;
         let limit = i32::try_from(START_LIMIT.as_secs()).unwrap_or(i32::MAX);
@@ -68,19 +68,20 @@ impl ThrowawayPostgres {
         if !promoted.get::<_, bool>(0) {
             return Err(Error::TimedOut { awaited: "the standby to leave recovery" });
         }
-        // The copy of the primary's settings names standbys too.
+        // The copied settings of the primary name standbys too.
         session.client.batch_execute("alter system reset synchronous_standby_names").await?;
         session.client.batch_execute("select pg_reload_conf()").await?;
         session.close().await;
         Ok(())
     }
 
-    /// Waits until a session that runs a statement with these words waits for the standby, and returns its process id.
-    /// Other statements can wait too.
+    /// Waits until a session with a statement that contains these words waits for the standby, and returns its process
+    /// id. Other
+    /// statements can wait too.
     ///
     /// # Errors
     ///
-    /// When the server cannot be asked, or no such session comes to wait within this time.
+    /// When the server cannot be queried, or no such session waits within this time.
     pub async fn until_waiting_for_standby(&self, words: &str, limit: Duration) -> Result<i32, Error> {
         let session = Session::open(&self.url("postgres")).await?;
         let waiting = "select pid from pg_stat_activity

@@ -1,33 +1,33 @@
-//! Where a simulated saga keeps its log.
+//! The log of a simulated saga.
 
 use std::collections::HashMap;
 
 use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::Recorded;
 
-/// A log per saga with a fence. Stores that wait are driven from a runtime of their own.
+/// A fenced log per saga. Asynchronous stores use a runtime of their own.
 pub trait Journal {
-    /// Appends these events if the saga's newest one has the number `expected_seq` (zero for a new saga), all of
-    /// them or none.
+    /// Appends all of these events, or none, if the saga's newest one has the number `expected_seq` (zero for a new
+    /// saga).
     ///
     /// # Errors
-    /// [`Refusal::Fenced`] when somebody else has appended since; [`Refusal::Broken`] when it cannot be done.
+    /// [`Refusal::Fenced`] if another append came first; [`Refusal::Broken`] when it fails.
     fn append(&mut self, saga: SagaId, expected_seq: u64, events: &[Recorded]) -> Result<(), Refusal>;
 
-    /// The whole log, oldest first; empty when there is no such saga.
+    /// The whole log, oldest first; empty for an unknown saga.
     ///
     /// # Errors
     /// [`Refusal::Broken`] when it cannot be read.
     fn load(&mut self, saga: SagaId) -> Result<Vec<Recorded>, Refusal>;
 }
 
-/// Why a journal did not do what it was asked.
+/// Why a journal refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The number is taken: whoever asks does not own the saga any more.
+    /// The number is taken: the caller no longer owns the saga.
     #[error("somebody else has appended that number")]
     Fenced,
-    /// It does not work.
+    /// The journal failed.
     #[error("{0}")]
     Broken(String),
 }

@@ -1,78 +1,78 @@
-//! The kinds of things that happen, and how likely each is.
+//! The kinds of simulated events and their probabilities.
 
 use super::random::Random;
 
-/// The kinds of things that happen.
+/// The kinds of simulated events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// A call is answered.
+    /// A call ends with a response.
     Answer,
     /// An outside worker leases an attempt.
     Lease,
-    /// An outside worker answers.
+    /// An outside worker reports.
     WorkerAnswer,
-    /// An outside worker has not answered in time.
+    /// An outside worker's attempt times out.
     GivenUp,
-    /// A call is answered after its attempt is over.
+    /// A response arrives after its attempt has ended.
     LateAnswer,
     /// There is room for a limited step.
     Room,
     /// There is room for a step that may not have asked.
     RoomForNobody,
-    /// The saga is looked at for no reason.
+    /// A wake-up without a reason.
     Glance,
     /// Time passes until the next thing is due.
     Due,
-    /// The node dies.
+    /// The node crashes.
     Crash,
-    /// The node dies with a decision in its hands.
+    /// The node crashes before it commits a decision.
     LostDecision,
-    /// The node dies between a decision's append and its effects.
+    /// The node crashes between a commit and its effects.
     LostEffects,
-    /// A node that lost the saga without noticing takes an answer and tries to append what follows.
+    /// A node that lost the saga without noticing takes a response and tries to append.
     Zombie,
-    /// Somebody cancels.
+    /// A cancel.
     Cancel,
-    /// Somebody pauses.
+    /// A pause.
     Pause,
-    /// Somebody resumes.
+    /// A resume.
     Resume,
-    /// The node starts nothing new.
+    /// The node starts draining.
     Hold,
-    /// The node is ready again.
+    /// The node stops draining.
     Release,
     /// The clock jumps ahead.
     ClockAhead,
     /// The clock jumps back.
     ClockBack,
-    /// Somebody decides about a failed compensation.
+    /// An operator resolves a failed compensation.
     Resolve,
-    /// Somebody wants to resolve what has not failed.
+    /// An operator tries to resolve a step without a failed compensation.
     ResolveNothing,
 }
 
-/// What the likelihood of things depends on.
+/// The inputs of the probabilities.
 #[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub(super) struct Circumstances {
     pub(super) calls: u64,
     /// Attempts that wait for an outside worker.
     pub(super) queued: u64,
-    /// Outside workers that will answer.
+    /// Outside workers that will report.
     pub(super) workers: u64,
     pub(super) asks: u64,
-    /// Nothing happens by itself until something is due.
+    /// Nothing happens without input until something is due.
     pub(super) idle_until_due: bool,
     pub(super) ghosts: bool,
     pub(super) zombie: bool,
     pub(super) paused: bool,
     pub(super) held: bool,
-    /// Faults are let loose.
+    /// Faults are enabled.
     pub(super) trouble: bool,
     pub(super) crashes: u64,
 }
 
 impl Circumstances {
-    /// Draws what happens next among all that can.
+    /// Draws the next event.
     pub(super) fn draw(&self, random: &mut Random) -> Kind {
         let trouble = u64::from(self.trouble);
         let chances = [

@@ -1,4 +1,4 @@
-//! What is drawn before a saga begins: its definition, and how hard its life will be.
+//! The plan drawn before a saga begins: its definition and its faults.
 
 use std::time::Duration;
 
@@ -8,33 +8,33 @@ use backstitch_kernel::{Backoff, Payload, Retry, SagaId, Timestamp};
 
 use super::random::Random;
 
-/// When simulated time begins: the first moment of 2026.
+/// The start of simulated time: the first moment of 2026.
 const BEGINNING: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 
-/// The saga to be played.
+/// The saga to run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Its id.
     pub saga: SagaId,
     /// Its definition: a random graph of one to eight steps.
     pub definition: Definition,
-    /// What it is started with.
+    /// The data of its start.
     pub start: Start,
-    /// When.
+    /// The time of its start.
     pub at: Timestamp,
-    /// Whether the node that takes the start is not ready to work.
+    /// Whether the starting node is draining.
     pub held: bool,
-    /// For how many turns faults are let loose.
+    /// The number of turns with faults.
     pub storm: usize,
-    /// How many calls of a hundred go well during the storm.
+    /// Successful calls per hundred during the faults.
     pub luck: u64,
-    /// How many faults there are to let loose.
+    /// The number of faults.
     pub faults: u32,
-    /// How likely it is that the fault is a crash.
+    /// The probability that a fault is a crash.
     pub crashes: u64,
-    /// How often a person retries what is stuck before skipping it or doing it by hand.
+    /// How often an operator retries a stuck step before skipping it or marking it as done.
     pub patience: u32,
-    /// Whether anybody looks after a failed rollback at all.
+    /// Whether an operator resolves failed rollbacks.
     pub cared_for: bool,
 }
 
@@ -42,7 +42,7 @@ impl Plan {
     /// Draws a plan.
     ///
     /// # Errors
-    /// When what was drawn makes no definition, which would be a mistake of this file.
+    /// When the drawn plan is invalid, which would be a defect of this file.
     pub fn draw(random: &mut Random) -> Result<Self, Problems> {
         let definition = draft(random).check()?;
         let deadline = random.chance(15).then(|| BEGINNING.plus(seconds(random, 200)));
@@ -66,7 +66,7 @@ fn seconds(random: &mut Random, below: u64) -> Duration {
     Duration::from_secs(random.below(below))
 }
 
-/// Shaped like the ids of real sagas, so that every store takes it.
+/// Shaped like ids of real sagas, so every store accepts it.
 fn saga_id(random: &mut Random) -> SagaId {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&random.draw().to_be_bytes());
@@ -78,7 +78,7 @@ fn saga_id(random: &mut Random) -> SagaId {
 fn draft(random: &mut Random) -> Draft {
     let count = 1 + random.index(8);
     let plain = random.chance(25);
-    // Steps need not be declared in an order in which they can run.
+    // Steps may be declared in any order.
     let mut ranks: Vec<usize> = (0..count).collect();
     for last in (1..count).rev() {
         ranks.swap(last, random.index(last + 1));
@@ -145,7 +145,7 @@ fn timeout(random: &mut Random) -> Duration {
     Duration::from_secs(random.pick([5, 30, 90]))
 }
 
-/// Never with jitter: the oracle does not know the ids of sagas.
+/// Without jitter, because the oracle does not know the ids of sagas.
 fn retry(random: &mut Random) -> Retry {
     let count = random.pick([0, 0, 1, 2, 3]);
     match random.below(3) {

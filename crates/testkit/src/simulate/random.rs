@@ -1,4 +1,4 @@
-//! Randomness that repeats.
+//! Reproducible randomness.
 
 /// `SplitMix64`: small, fast, and the same everywhere.
 #[derive(Clone, Debug)]
@@ -22,17 +22,17 @@ impl Random {
 
     /// A number below `end`; zero when `end` is.
     pub fn below(&mut self, end: u64) -> u64 {
-        // The bias of the remainder does not matter for numbers this small.
+        // The bias of the remainder is irrelevant for numbers this small.
         self.draw().checked_rem(end).unwrap_or(0)
     }
 
-    /// A number below `end`, to index with.
+    /// A random index below `end`.
     pub fn index(&mut self, end: usize) -> usize {
         let end = u64::try_from(end).unwrap_or(u64::MAX);
         usize::try_from(self.below(end)).unwrap_or(0)
     }
 
-    /// `true` in `percent` of a hundred cases.
+    /// `true` with this probability in percent.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }

@@ -1,32 +1,31 @@
-//! The outside: services that keep to idempotency keys, and a ledger of what they were asked and did.
+//! Simulated services that respect idempotency keys, and a ledger of their calls.
 
 use std::collections::BTreeMap;
 
 use backstitch_kernel::StepId;
 use backstitch_kernel::saga::Phase;
 
-/// A call that was made.
+/// A call.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Made {
     /// The step.
     pub step: StepId,
     /// Action or compensation.
     pub phase: Phase,
-    /// Which attempt.
+    /// The attempt.
     pub attempt: u32,
 }
 
-/// What the services know of one step.
+/// The services' state of one step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Entry {
-    /// How often the action took effect; more than once is a service that forgot its key.
+    /// How often the action took effect; more than once means that the key was ignored.
     applied: u32,
-    /// Whether it was undone. A service that was asked to undo refuses the action from then on, even if the
-    /// action never reached it before.
+    /// Whether it was undone. A service that was asked to undo refuses later actions, even if none arrived before.
     undone: bool,
 }
 
-/// Every call, and what is left of its effects.
+/// Every call, and the remaining effects.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     made: Vec<Made>,
@@ -34,12 +33,12 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Notes a call.
+    /// Records a call.
     pub(super) fn call(&mut self, made: Made) {
         self.made.push(made);
     }
 
-    /// A call takes effect.
+    /// Applies a call's effect.
     pub(super) fn take_effect(&mut self, step: &StepId, phase: Phase) {
         let entry = self.entries.entry(step.clone()).or_default();
         match phase {
@@ -49,7 +48,7 @@ impl Ledger {
         }
     }
 
-    /// Every call in the order it was made.
+    /// Every call in order.
     #[must_use]
     pub fn made(&self) -> &[Made] {
         &self.made
@@ -61,7 +60,7 @@ impl Ledger {
         self.entries.get(step).is_some_and(|entry| entry.applied > 0 && !entry.undone)
     }
 
-    /// Whether the step was undone, be it that it never was done.
+    /// Whether the step was undone, with or without its action.
     #[must_use]
     pub fn undone(&self, step: &StepId) -> bool {
         self.entries.get(step).is_some_and(|entry| entry.undone)

@@ -1,4 +1,4 @@
-//! A real store as a journal, so that the same seeds run over SQLite and PostgreSQL.
+//! A real store as a journal, so the same seeds run over SQLite and PostgreSQL.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use tokio::runtime::Handle;
 
 use super::{Journal, Refusal};
 
-/// A store, asked from a thread that may wait.
+/// A store used from a blocking thread.
 pub struct Stored {
     store: Arc<dyn Store>,
     runtime: Handle,
 }
 
 impl Stored {
-    /// This store, whose work is done on this runtime.
+    /// Wraps this store with this runtime.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, runtime: Handle) -> Self {
         Self { store, runtime }
     }
 
-    /// The status and the failed step that the saga's row shows; `None` when there is no row.
+    /// The status and the failed step of the saga's row; `None` without a row.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -38,7 +38,7 @@ fn broken(why: &impl ToString) -> Refusal {
 
 impl Journal for Stored {
     fn append(&mut self, saga: SagaId, expected_seq: u64, events: &[Recorded]) -> Result<(), Refusal> {
-        // As the engine does it: a resolution is written by itself, then what follows from it.
+        // Like the engine: a resolution is written by itself, then its consequences.
         match events {
             [resolved @ Recorded { event: Event::StepResolved { .. }, .. }, rest @ ..]
                 if !rest.is_empty() =>
@@ -81,7 +81,7 @@ impl Stored {
     }
 }
 
-/// What these events change in the saga's row, worked out from the events alone.
+/// The changes of these events to the saga's row, computed from the events alone.
 fn row(events: &[Recorded]) -> Option<RowWrite> {
     let newest = events.last()?;
     let status = events.iter().filter_map(|recorded| status_after(&recorded.event)).next_back();

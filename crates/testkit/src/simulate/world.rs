@@ -1,4 +1,4 @@
-//! What happens next.
+//! The simulation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,10 +15,10 @@ use super::random::Random;
 use super::services::{Ledger, Made};
 use super::{Failure, Run, Turn};
 
-/// No saga of a plan lasts this long unless something is wrong.
+/// More turns mean a defect.
 const MOST_TURNS: usize = 5_000;
 
-/// A call on its way. How it ends is drawn when it is made.
+/// A running call. Its result is drawn when it starts.
 #[derive(Clone, Debug)]
 struct Call {
     position: usize,
@@ -31,7 +31,7 @@ struct Call {
 }
 
 impl Call {
-    /// Whether nobody will ever hear of it.
+    /// Whether no response will ever arrive.
     fn is_silent(&self) -> bool {
         matches!(&self.outcome, Outcome::Failed(error) if error.kind == ErrorKind::TimedOut)
     }
@@ -48,14 +48,14 @@ pub(super) struct World<'j, J> {
     patience: u32,
     epoch: i64,
     calls: Vec<Call>,
-    /// What outside workers have; no crash of a node takes it from them.
+    /// Attempts of outside workers; a node's crash does not end them.
     outside: Vec<Call>,
-    /// A worker's answer that is on disk and about to be taken in.
+    /// A worker's durable report that is about to be consumed.
     mail: Option<Call>,
-    /// Calls nobody waits for any more; some still arrive.
+    /// Abandoned calls; some still arrive.
     ghosts: Vec<Call>,
     asks: BTreeSet<usize>,
-    /// The state of a node that does not know that it lost the saga, and a call it waits for.
+    /// A node that does not know that it lost the saga, and a call that it waits for.
     zombie: Option<(State, Call)>,
     ledger: Ledger,
     turns: Vec<Turn>,
@@ -100,7 +100,7 @@ impl<'j, J: Journal> World<'j, J> {
             *self.seen.entry(kind).or_default() += 1;
             self.happen(kind)?;
         }
-        // What is still on its way arrives after all is over.
+        // Abandoned calls arrive after the end.
         while let Some(call) = self.ghosts.pop() {
             self.answer(&call)?;
         }
@@ -115,7 +115,7 @@ impl<'j, J: Journal> World<'j, J> {
         }
     }
 
-    /// Draws what happens next among all that can.
+    /// Draws the next event.
     fn draw(&mut self) -> Result<Kind, Failure> {
         if self.state.status == Status::Failed {
             let pastime = if self.ghosts.is_empty() { Kind::Cancel } else { Kind::LateAnswer };
@@ -158,7 +158,7 @@ impl<'j, J: Journal> World<'j, J> {
                 let queued = self.queued();
                 let Call { position, phase, attempt, .. } =
                     self.outside[queued[self.random.index(queued.len())]];
-                // Should the node die over it, the message is still there for the next one.
+                // If the node crashes here, the message is still there for the next one.
                 self.say(Input::Leased { step: self.step(position), phase, attempt, at: self.clock })
             }
             Kind::WorkerAnswer => {
@@ -234,17 +234,17 @@ impl<'j, J: Journal> World<'j, J> {
                     note: note(),
                 })
             }
-            // These befall a decision; see `say` and `keep`.
+            // These happen during a decision; see `say` and `keep`.
             Kind::LostDecision | Kind::LostEffects | Kind::GivenUp => Ok(()),
         }
     }
 
-    /// Outside attempts that no worker has leased.
+    /// Outside attempts that are not leased.
     fn queued(&self) -> Vec<usize> {
         (0..self.outside.len()).filter(|&nth| !self.outside[nth].leased).collect()
     }
 
-    /// Outside attempts that a worker has and will answer.
+    /// Outside attempts that are leased and will be reported.
     fn able_workers(&self) -> Vec<usize> {
         let able = |call: &Call| !call.is_silent() && call.leased;
         (0..self.outside.len()).filter(|&nth| able(&self.outside[nth])).collect()
@@ -266,7 +266,7 @@ impl<'j, J: Journal> World<'j, J> {
         self.plan.definition.steps()[position].id.clone()
     }
 
-    /// A call arrives where it was going, at last.
+    /// A call arrives at its service.
     fn arrive(&mut self, call: &Call) {
         if call.works {
             let step = self.step(call.position);
@@ -275,7 +275,7 @@ impl<'j, J: Journal> World<'j, J> {
     }
 
     fn answer(&mut self, call: &Call) -> Result<(), Failure> {
-        // A call that timed out may arrive long after the saga stopped waiting for it.
+        // A timed-out call may arrive long after the saga stopped waiting for it.
         if call.is_silent() && self.random.chance(50) {
             let late = Outcome::Succeeded(Payload::null());
             self.ghosts.push(Call { outcome: late, ..call.clone() });
@@ -295,7 +295,7 @@ impl<'j, J: Journal> World<'j, J> {
         }
     }
 
-    /// Says something to the saga and sees to what it answers, unless the node dies over it.
+    /// Sends an input to the saga and handles the decision, unless the node crashes.
     fn say(&mut self, input: Input) -> Result<(), Failure> {
         let now = Now { at: self.clock, draining: self.draining };
         let decision = saga::decide(&self.plan.definition, self.plan.saga, &self.state, input.clone(), now);
@@ -317,7 +317,7 @@ impl<'j, J: Journal> World<'j, J> {
         if self.is_stormy() && self.faults > 0 && !decision.events.is_empty() && self.random.chance(3) {
             self.fault();
             *self.seen.entry(Kind::LostDecision).or_default() += 1;
-            // The next owner finds the answer where this one found it.
+            // The next owner finds the report in the inbox.
             self.outside.extend(self.mail.take());
             return self.recover();
         }
@@ -327,7 +327,7 @@ impl<'j, J: Journal> World<'j, J> {
 
     fn keep(&mut self, now: Now, input: Option<Input>, decision: Decision) -> Result<(), Failure> {
         self.state = decision.state;
-        // What is on disk is there for the workers, whatever becomes of the node.
+        // Committed jobs are available to workers, even if the node crashes.
         for recorded in &decision.events {
             self.offer(&recorded.event);
         }
@@ -363,7 +363,7 @@ impl<'j, J: Journal> World<'j, J> {
         self.calls.iter().chain(&self.outside).map(|call| (call.position, call.phase, call.attempt)).collect()
     }
 
-    /// Lets an outside worker have an attempt that was left to one.
+    /// Offers an attempt to outside workers.
     fn offer(&mut self, event: &Event) {
         if let Event::StepLeased { step, phase, attempt, .. } = event {
             let position = self.plan.definition.position(step);
@@ -386,7 +386,7 @@ impl<'j, J: Journal> World<'j, J> {
         }
     }
 
-    /// Nobody waits any more for what was not answered in time; it may be done all the same.
+    /// Abandons attempts that timed out; they may still take effect.
     fn give_up_the_overdue(&mut self) {
         for call in std::mem::take(&mut self.outside) {
             let current = self.state.steps[call.position].phase(call.phase);
@@ -395,7 +395,7 @@ impl<'j, J: Journal> World<'j, J> {
                 continue;
             }
             *self.seen.entry(Kind::GivenUp).or_default() += 1;
-            // What no worker has leased is never done.
+            // An unleased attempt never takes effect.
             let fate = if call.leased { self.random.below(3) } else { u64::MAX };
             match fate {
                 0 => self.arrive(&call),
@@ -429,7 +429,7 @@ impl<'j, J: Journal> World<'j, J> {
         Call { position, phase, attempt, outcome, works, leased: false }
     }
 
-    /// Another node takes over, knowing nothing but the log.
+    /// Another node adopts the saga, knowing only the log.
     fn recover(&mut self) -> Result<(), Failure> {
         let log = self.journal.load(self.plan.saga).map_err(broken)?;
         let read = State::fold(&self.plan.definition, &log)?;
@@ -442,7 +442,7 @@ impl<'j, J: Journal> World<'j, J> {
         self.draining = false;
         let waited_for = lost.last().cloned();
         for call in lost {
-            // Some had arrived, some are on their way, some never left.
+            // Some calls have arrived, some are in flight, some were never sent.
             match self.random.below(3) {
                 0 => self.arrive(&call),
                 1 => self.ghosts.push(call),

@@ -280,7 +280,7 @@ async fn heartbeats_tell_workers_of_a_rollback_on_postgres() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_node_applies_another_starts_at_once_and_follows() {
+async fn applied_definition_is_used_by_another_node_at_once() {
     let address = fresh_database().await;
     let (a, b) = (open(&address, "a").await, open(&address, "b").await);
     put(&a, job([calling("plan")])).await;
@@ -314,7 +314,7 @@ async fn only_a_notice_is_needed_to_follow() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_version_that_was_superseded_before_a_node_looked_is_taken_over_all_the_same() {
+async fn superseded_version_is_adopted_by_a_late_node() {
     let address = fresh_database().await;
     let a = Engine::open_with(&address, options("a", true)).await.unwrap();
     put(&a, job([calling("hangs"), calling("ship")])).await;

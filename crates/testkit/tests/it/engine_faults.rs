@@ -148,7 +148,7 @@ async fn shut_down(engine: Engine) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn resolving_with_changed_steps_under_the_same_version_is_refused_and_changes_nothing() {
+async fn resolving_with_changed_steps_is_refused() {
     let (bench, trace) = (Bench::new(), Trace::default());
     let engine = bench.open_with(stuck(&trace, Ok(())).build().unwrap()).await;
     let saga = engine.start("s", &()).await.unwrap().id();
@@ -176,7 +176,7 @@ async fn resolving_with_changed_steps_under_the_same_version_is_refused_and_chan
 }
 
 #[tokio::test(start_paused = true)]
-async fn hooks_of_a_version_with_changed_steps_wait_for_the_right_ones() {
+async fn hooks_of_changed_steps_wait_for_the_right_version() {
     let (bench, trace) = (Bench::new(), Trace::default());
     let engine = bench.open_with(stuck(&trace, Err(StepError::not_done("busy"))).build().unwrap()).await;
     engine.start("s", &()).await.unwrap();
@@ -197,7 +197,7 @@ async fn hooks_of_a_version_with_changed_steps_wait_for_the_right_ones() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sagas_whose_adoption_was_never_answered_are_driven_to_their_end() {
+async fn sagas_with_an_unanswered_adoption_are_executed() {
     let (bench, trace) = (Bench::new(), Trace::default());
     let sagas = bench.left_behind(3).await;
     let (engine, faulty) = bench.open_faulty_with(Fault::LoseFirstAdoptionAnswer, quick(&trace)).await;
@@ -211,7 +211,7 @@ async fn sagas_whose_adoption_was_never_answered_are_driven_to_their_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sagas_of_a_former_life_are_taken_up_although_the_first_try_failed() {
+async fn failed_adoption_at_startup_is_retried() {
     let (bench, trace) = (Bench::new(), Trace::default());
     let sagas = bench.left_behind(3).await;
     let (engine, faulty) = bench.open_faulty_with(Fault::FailFirstAdoption, quick(&trace)).await;
@@ -223,7 +223,7 @@ async fn sagas_of_a_former_life_are_taken_up_although_the_first_try_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_saga_whose_starter_went_away_in_the_middle_is_driven_to_its_end() {
+async fn saga_of_a_cancelled_start_is_executed() {
     let (bench, trace) = (Bench::new(), Trace::default());
     let (engine, faulty) = bench.open_faulty_with(Fault::HoldFrom(1), quick(&trace)).await;
     let given_up = timeout(secs(1), engine.start("s", &()).into_future()).await;
@@ -240,7 +240,7 @@ async fn a_saga_whose_starter_went_away_in_the_middle_is_driven_to_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_that_was_dropped_and_never_written_leaves_nothing_behind() {
+async fn dropped_unwritten_start_leaves_nothing() {
     let (bench, trace) = (Bench::new(), Trace::default());
     let (engine, _) = bench.open_faulty_with(Fault::FullEvery(1), quick(&trace)).await;
     // Polled once: the decision is on its way, and nobody waits for the answer.
@@ -328,7 +328,7 @@ async fn a_slow_hook_holds_up_neither_other_hooks_nor_a_shutdown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn settings_that_cannot_work_are_refused_with_every_mistake_named() {
+async fn invalid_options_are_refused_with_all_errors() {
     let nothing = Duration::ZERO;
     let options = Options { max_active: 0, tick: nothing, lease: nothing, ..Options::default() };
     let Err(Error::BadOptions(mistakes)) = Engine::in_memory_with(options).await else {
@@ -398,12 +398,12 @@ async fn a_note_that_is_too_long_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_unreadable_saga_does_not_keep_its_neighbours_from_running() {
+async fn unreadable_saga_does_not_delay_others() {
     one_bad_saga_does_not_keep_its_neighbours_from_running(Fault::Unreadable, "scribbled over").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_saga_that_the_store_never_answers_for_does_not_keep_its_neighbours_from_running() {
+async fn saga_without_a_store_response_does_not_delay_others() {
     one_bad_saga_does_not_keep_its_neighbours_from_running(Fault::Unanswered, "disk I/O error").await;
 }
 
@@ -452,7 +452,7 @@ impl Watch for Treacherous {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_saga_whose_driver_panics_each_time_is_told_and_goes_on_once_it_does_not() {
+async fn saga_with_a_panicking_executor_is_stalled_until_it_works() {
     let (bench, trace) = (Bench::new(), Trace::default());
     let store = Arc::new(Watched::new(bench.store.clone(), Treacherous(true.into())));
     let engine = bench.open_on(store.clone()).await;
@@ -469,7 +469,7 @@ async fn a_saga_whose_driver_panics_each_time_is_told_and_goes_on_once_it_does_n
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_saga_whose_log_does_not_fit_its_definition_is_told_while_it_is_ours() {
+async fn saga_with_a_mismatched_log_is_stalled_while_owned() {
     let (bench, trace) = (Bench::new(), Trace::default());
     let engine = bench.open_with(quick(&trace)).await;
     let saga = engine.start("s", &()).await.unwrap();
@@ -522,7 +522,7 @@ impl Watch for Refusing {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_refuses_a_decision_is_asked_ever_more_rarely_and_that_is_told() {
+async fn refused_decision_is_retried_with_backoff_and_reported() {
     let (bench, trace) = (Bench::new(), Trace::default());
     let refusing = Refusing { on: true.into(), refused: AtomicUsize::new(0) };
     let store = Arc::new(Watched::new(bench.store.clone(), refusing));
@@ -560,7 +560,7 @@ impl Watch for Panicky {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_panics_while_it_writes_is_told_and_written_to_again() {
+async fn store_that_panics_on_write_is_reported_and_retried() {
     let (bench, trace) = (Bench::new(), Trace::default());
     let store = Arc::new(Watched::new(bench.store.clone(), Panicky { from: 2, on: true.into() }));
     let engine = bench.open_on(store.clone()).await;
@@ -617,7 +617,7 @@ impl Watch for Closed {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sagas_that_the_store_refuses_to_read_are_told_each_of_them() {
+async fn each_saga_that_cannot_be_read_is_reported() {
     let (bench, trace) = (Bench::new(), Trace::default());
     let mut sagas = bench.left_behind(3).await;
     let engine = bench.open_on(Arc::new(Watched::new(bench.store.clone(), Closed))).await;
@@ -630,7 +630,7 @@ async fn sagas_that_the_store_refuses_to_read_are_told_each_of_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sagas_that_wait_for_a_store_to_come_back_are_none_that_cannot_be_driven_and_count_as_stuck() {
+async fn sagas_that_wait_for_the_store_are_stuck_not_stalled() {
     let (bench, trace) = (Bench::new(), Trace::default());
     let mut sagas = bench.left_behind(3).await;
     let store = Arc::new(Watched::new(bench.store.clone(), Away::default()));
@@ -666,7 +666,7 @@ async fn a_store_that_cannot_be_read_costs_a_hook_none_of_its_tries() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_whose_saga_alone_cannot_be_read_is_given_up_with_an_alert() {
+async fn hook_of_an_unreadable_saga_fails_with_an_alert() {
     let (bench, trace) = (Bench::new(), Trace::default());
     let engine = bench.open_with(stuck(&trace, Err(StepError::not_done("busy"))).build().unwrap()).await;
     let saga = engine.start("s", &()).await.unwrap().id();
@@ -689,7 +689,7 @@ async fn a_hook_whose_saga_alone_cannot_be_read_is_given_up_with_an_alert() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_that_panics_is_given_up_with_what_it_said() {
+async fn panicking_hook_fails_with_its_message() {
     let bench = Bench::new();
     let saga = Saga::builder("s").step(Step::new("a", |_: Context<Value>| async { Ok(()) }));
     let saga = saga.on_success(|ended| async move { panic!("no room for {}", ended.status) });

@@ -122,7 +122,7 @@ fn example_error_handling_by_kind() {
             "may be different next time: starting it again",
             "second try: succeeded",
             "the user reads: the data is not valid",
-            "somebody is woken up",
+            "the operator is paged",
         ],
     );
 }

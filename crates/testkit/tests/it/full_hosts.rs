@@ -218,7 +218,7 @@ async fn hung_host_with_a_limit_above_all_slots_leaves_some_on_sqlite() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hung_host_with_a_limit_above_all_slots_leaves_some_on_postgres() {
+async fn hung_host_with_a_high_limit_leaves_slots_on_postgres() {
     hung_host_holds_up_nothing_else(&fresh_database().await, SAGAS, SLOTS / 4).await;
 }
 

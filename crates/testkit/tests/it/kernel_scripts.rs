@@ -204,7 +204,7 @@ fn all_goes_well() {
 }
 
 #[test]
-fn a_refusal_undoes_what_was_done_before_it() {
+fn refusal_undoes_earlier_steps() {
     let definition = checked(graph(&[("a", &[]), ("b", &["a"]), ("c", &["b"])]));
     let found = fulfilled(&definition, &script(&[("c", &[Refuse])], &[("b", &[Refuse])]));
     assert_eq!((found.status, found.failed_step.clone()), (Status::Compensated, Some("c".into())));
@@ -234,7 +234,7 @@ fn five_crashes_leave_a_doubt() {
 }
 
 #[test]
-fn what_a_worker_never_answers_is_tried_again_and_undone() {
+fn unanswered_worker_step_is_retried_and_undone() {
     let mut draft = graph(&[("a", &[]), ("b", &["a"])]);
     draft.steps[1].action = Performer::Worker { queue: "workers".to_owned() };
     let definition = checked(draft);

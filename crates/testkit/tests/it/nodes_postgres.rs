@@ -112,7 +112,7 @@ impl Cluster {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_nodes_the_living_one_takes_over_from_the_dead_one() {
+async fn living_node_adopts_from_the_dead_one() {
     let mut cluster = Cluster::of(2, &fresh_database().await, LEASE);
     cluster.kill(0);
     let waited = cluster.until_adopted_by("node1").await;
@@ -139,7 +139,7 @@ async fn of_three_nodes_one_that_stood_still_finds_itself_fenced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_nodes_that_stand_still_in_turn_never_write_over_each_other() {
+async fn two_alternately_suspended_nodes_never_overwrite() {
     let mut cluster = Cluster::of(2, &fresh_database().await, LEASE);
     for round in 0..4 {
         let (still, other) = (round % 2, 1 - round % 2);
@@ -157,7 +157,7 @@ async fn two_nodes_that_stand_still_in_turn_never_write_over_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_is_asked_to_end_hands_over_at_once() {
+async fn stopping_node_hands_over_at_once() {
     // Far longer than the test waits: only a handover that does not wait for the lease is in time.
     let long = Duration::from_secs(3600);
     let mut cluster = Cluster::of(2, &fresh_database().await, long);
@@ -185,7 +185,7 @@ async fn a_crash_of_the_database_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_stands_still_for_longer_than_the_lease_loses_nothing() {
+async fn database_stalled_beyond_the_lease_loses_nothing() {
     let postgres = ThrowawayPostgres::start().unwrap();
     let address = postgres.create_database().await.unwrap();
     let mut cluster = Cluster::of(3, &address, LEASE);

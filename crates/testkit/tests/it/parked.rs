@@ -241,7 +241,7 @@ async fn rejected_adoption_keeps_no_other_from_being_taken_over(place: &Place, a
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rejected_adoption_is_parked_and_others_are_taken_over() {
+async fn rejected_adoption_is_parked_and_others_succeed() {
     for announced in [Announced::default(), Announced::matching(["saga.adopted"]).unwrap()] {
         for place in Place::each().await {
             rejected_adoption_keeps_no_other_from_being_taken_over(&place, announced.clone()).await;
@@ -283,7 +283,7 @@ async fn batch_that_parked_a_saga_says_that_more_may_wait() {
 
 /// On SQLite, whose rows are read before they are written.
 #[tokio::test(flavor = "multi_thread")]
-async fn unreadable_saga_is_parked_and_others_are_taken_over() {
+async fn unreadable_saga_is_parked_and_others_are_adopted() {
     let place = Place::sqlite();
     let gate = Arc::new(Semaphore::new(0));
     let mut sagas = orphan(&place, options(Retention::default()), &gate, 5).await;

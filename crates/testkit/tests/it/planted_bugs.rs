@@ -209,7 +209,7 @@ async fn a_forgotten_doubt_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_nobody_answers_is_found() {
+async fn unread_message_is_detected() {
     let _turn = ONE_AT_A_TIME.lock().await;
     let report = cancel_unheard().await;
     report.assert_clean();

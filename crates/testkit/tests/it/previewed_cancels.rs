@@ -16,14 +16,14 @@ proptest! {
     })]
 
     #[test]
-    fn a_cancel_undoes_what_was_said_in_that_order(seed: u64) {
+    fn cancel_undoes_as_previewed(seed: u64) {
         check(seed);
     }
 }
 
 /// The same seeds every time, so that a simulation that shows less is noticed.
 #[test]
-fn cancels_of_many_steps_are_among_those_that_are_checked() {
+fn checked_cancels_include_many_steps() {
     let longest: Vec<usize> = (0..300).map(check).collect();
     assert!(longest.iter().filter(|&&undone| undone >= 4).count() > 20, "{longest:?}");
 }

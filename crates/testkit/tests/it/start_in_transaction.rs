@@ -43,7 +43,7 @@ impl File {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_sqlite_the_saga_and_the_callers_row_are_committed_together() {
+async fn on_sqlite_saga_and_callers_row_commit_together() {
     let file = File::new();
     let engine = engine_with_greeting(&file.address()).await;
     let mut own = rusqlite::Connection::open(&file.path).unwrap();
@@ -73,7 +73,7 @@ async fn on_sqlite_a_rolled_back_transaction_leaves_no_saga() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_sqlite_a_key_used_for_another_input_is_refused_inside_the_transaction() {
+async fn on_sqlite_conflicting_key_is_refused_in_the_transaction() {
     let file = File::new();
     let engine = engine_with_greeting(&file.address()).await;
     let first = engine.start("greeting", "ada").key("k").await.unwrap();
@@ -86,7 +86,7 @@ async fn on_sqlite_a_key_used_for_another_input_is_refused_inside_the_transactio
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_sqlite_a_version_that_means_something_else_is_refused_inside_the_transaction() {
+async fn on_sqlite_mismatched_version_is_refused() {
     let file = File::new();
     let engine = engine_with_greeting(&file.address()).await;
     engine.start("greeting", "ada").await.unwrap().outcome().await.unwrap();
@@ -114,7 +114,7 @@ fn a_while_ago() -> Timestamp {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_sqlite_a_saga_that_is_late_before_it_begins_is_started_and_rolled_back() {
+async fn on_sqlite_saga_past_its_deadline_is_rolled_back() {
     let file = File::new();
     let engine = engine_with_greeting(&file.address()).await;
     let mut own = rusqlite::Connection::open(&file.path).unwrap();
@@ -125,7 +125,7 @@ async fn on_sqlite_a_saga_that_is_late_before_it_begins_is_started_and_rolled_ba
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_postgres_a_saga_that_is_late_before_it_begins_is_started_and_rolled_back() {
+async fn on_postgres_saga_past_its_deadline_is_rolled_back() {
     let address = postgres::fresh_database().await;
     let engine = engine_with_greeting(&address).await;
     let mut own = own_connection(&address).await;
@@ -143,7 +143,7 @@ async fn own_connection(address: &str) -> tokio_postgres::Client {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_postgres_the_saga_and_the_callers_row_are_committed_together() {
+async fn on_postgres_saga_and_callers_row_commit_together() {
     let address = postgres::fresh_database().await;
     let engine = engine_with_greeting(&address).await;
     let mut own = own_connection(&address).await;

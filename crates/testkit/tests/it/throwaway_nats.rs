@@ -14,7 +14,7 @@ const PATIENCE: Duration = backstitch_testkit::PATIENCE;
 const PARENT: &str = "BACKSTITCH_TEST_NATS_PARENT";
 
 #[tokio::test]
-async fn a_throwaway_broker_can_be_killed_and_started_again_on_its_port() {
+async fn broker_can_be_killed_and_restarted_on_its_port() {
     let mut server = NatsServer::start().await;
     let (url, first_pid) = (server.url(), server.pid());
     assert!(listens(&server));
@@ -25,7 +25,7 @@ async fn a_throwaway_broker_can_be_killed_and_started_again_on_its_port() {
 }
 
 #[tokio::test]
-async fn dropping_a_broker_ends_it_and_removes_its_directory_even_if_it_stands_still() {
+async fn dropped_broker_ends_even_if_suspended() {
     let server = NatsServer::start().await;
     let (pid, directory) = (server.pid().unwrap(), server.directory().to_owned());
     server.suspend();

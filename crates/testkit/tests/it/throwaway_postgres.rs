@@ -18,7 +18,7 @@ use tokio_postgres::{Client, NoTls};
 const PATIENCE: Duration = backstitch_testkit::PATIENCE;
 
 #[tokio::test]
-async fn a_throwaway_server_answers_and_keeps_its_durability_switches_on() {
+async fn throwaway_server_keeps_durability_enabled() {
     let postgres = ThrowawayPostgres::start().unwrap();
     let client = connect(&postgres.url("postgres")).await;
     assert_eq!(client.query_one("select 1", &[]).await.unwrap().get::<_, i32>(0), 1);
@@ -93,7 +93,7 @@ async fn committed_rows_survive_an_immediate_stop() {
 }
 
 #[test]
-fn a_server_waits_for_its_port_when_somebody_took_it() {
+fn server_waits_for_an_occupied_port() {
     let mut postgres = ThrowawayPostgres::start().unwrap();
     let port = postgres.url("").parse::<tokio_postgres::Config>().unwrap().get_ports()[0];
     let log = postgres.directory().join("server.log");

@@ -1,4 +1,4 @@
-//! Copies of the models, written in bulk as they would stand there after a month.
+//! Writes copies of the models in bulk, as after a month of operation.
 
 mod postgres;
 mod sqlite;
@@ -9,22 +9,22 @@ use backstitch::clock::{Clock, SystemClock};
 use super::Failure;
 use super::models::Models;
 
-/// Places in a row of which each is a copy of one model.
+/// Copies per cycle; each slot copies one model.
 const SLOTS: usize = 1000;
-/// The stretch of time in which everything was started, in microseconds.
+/// The range of start times, in microseconds.
 const MONTH: i64 = 30 * 24 * 3600 * 1_000_000;
 
-/// How much is written, and which model each is a copy of.
+/// How much is written, and the model of each copy.
 struct Plan {
     sagas: i64,
-    /// The newest is from now.
+    /// The time of the newest copy.
     now: i64,
-    /// From one saga to the next, in microseconds.
+    /// The interval between sagas, in microseconds.
     step: i64,
     slots: Vec<(SagaId, bool)>,
 }
 
-/// Fills the store at this address, which no server runs on.
+/// Fills the store at this address. No server may run on it.
 pub(super) async fn fill(db: &str, models: &Models, sagas: u32) -> Result<(), Failure> {
     let slots: Vec<_> = models
         .0

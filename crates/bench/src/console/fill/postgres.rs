@@ -1,4 +1,4 @@
-//! Into a database of a server.
+//! Fills a PostgreSQL database.
 
 use super::super::Failure;
 use super::Plan;
@@ -24,6 +24,6 @@ pub(super) async fn write(db: &str, plan: &Plan) -> Result<(), Failure> {
     }
     transaction.batch_execute(include_str!("postgres.sql")).await?;
     transaction.commit().await?;
-    // A server that has run for a month has done so by itself.
+    // After a month of operation autovacuum would have done this.
     Ok(client.batch_execute("vacuum analyze").await?)
 }

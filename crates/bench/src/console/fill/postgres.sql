@@ -27,7 +27,7 @@ analyze slots;
 analyze model_sagas;
 analyze model_events;
 
--- Those that are under way are due in the year 2200, so that nobody takes them up.
+-- Active sagas are due in the year 2200, so that no node adopts them.
 insert into sagas (
     id, definition, version, status, paused, wake_at, inbox_seq, failed_step, correlation_id, created_at, updated_at
 )

@@ -1,4 +1,4 @@
-//! Into a file.
+//! Fills a SQLite file.
 
 use backstitch::store::sqlite::allow_guarded_writes;
 use rusqlite::{Connection, params};
@@ -9,7 +9,7 @@ use super::Plan;
 pub(super) fn write(path: &str, plan: &Plan) -> Result<(), Failure> {
     let mut connection = Connection::open(path)?;
     allow_guarded_writes(&connection)?;
-    // What is lost in a power cut is written again by the next run.
+    // Rows lost in a power failure are written again by the next run.
     connection
         .execute_batch("pragma synchronous = off; pragma cache_size = -400000; pragma temp_store = memory")?;
     let transaction = connection.transaction()?;

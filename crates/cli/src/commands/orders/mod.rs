@@ -25,7 +25,7 @@ const LOG: [Column; 5] = [
     Column::text("ERROR", "error"),
 ];
 
-/// A code of the log, with what it stands for.
+/// A code of the log with its meaning.
 fn meant(entry: &Value) -> String {
     let code = entry["status"].as_str().unwrap_or_default();
     let word = match code {
@@ -40,7 +40,7 @@ fn meant(entry: &Value) -> String {
     format!("{code:2} {word}")
 }
 
-/// Orders, and how they are worked off.
+/// Orders and their settings.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  backstitch orders start order.json --follow\n  \
     backstitch orders services show")]
@@ -59,25 +59,25 @@ enum Action {
     /// Show an order and its services.
     #[command(after_help = "Example:\n  backstitch orders show 01923c4e-5b6a-7000-8000-000000000001")]
     Show(One),
-    /// Show what happened to an order, service by service.
+    /// Show the log of an order, service by service.
     #[command(after_help = "Example:\n  backstitch orders log 01923c4e-5b6a-7000-8000-000000000001 --json")]
     Log(One),
-    /// In which order the services are called, and where they are.
+    /// The order of the services and their addresses.
     #[command(subcommand)]
     Services(settings::Action),
-    /// How long each service may take.
+    /// The timeouts of the services.
     #[command(subcommand)]
     Timeouts(settings::Action),
 }
 
 #[derive(Debug, clap::Args)]
 struct Start {
-    /// The order: a file of JSON; `-` is standard input.
+    /// The order: a JSON file; `-` is standard input.
     file: PathBuf,
-    /// The idempotency key: the same key and order again are the same transaction.
+    /// Idempotency key: the same key and order return the same transaction.
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// Show what happens to it until its end.
+    /// Show its events until its end.
     #[arg(long)]
     follow: bool,
     #[command(flatten)]
@@ -86,12 +86,12 @@ struct Start {
 
 #[derive(Debug, clap::Args)]
 struct One {
-    /// The transaction: its id, or the beginning of it.
+    /// Id of the transaction, or a unique prefix.
     #[arg(value_name = "TX_ID")]
     id: String,
 }
 
-/// Confirms and shows orders, and changes how they are worked off.
+/// Confirms and shows orders, and changes their settings.
 pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
     match args.action {
         Action::Start(args) => start(args, session).await,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::cli::table::{Column, plain};
-use crate::cli::{Answer, Ask, Session};
+use crate::cli::{ApiResponse, Ask, Session};
 use crate::commands::{Failure, json_in};
 
 const SERVICES: [Column; 4] = [
@@ -17,7 +17,7 @@ const SERVICES: [Column; 4] = [
 
 const TIMEOUTS: [Column; 2] = [Column::id("SERVICE", "service"), Column::text("TIMEOUT", "set")];
 
-/// Which settings.
+/// The kind of settings.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Services,
@@ -46,7 +46,7 @@ impl Kind {
         }
     }
 
-    /// What is set for each service; services in the order they are called.
+    /// The settings of each service, in the order of their calls.
     fn rows(self, settings: &Value) -> Value {
         let row = |service: &str, set: &Value| json!({ "service": service, "set": set });
         match self {
@@ -64,23 +64,23 @@ impl Kind {
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Action {
-    /// Show what is active, and what is staged.
+    /// Show the active and the staged settings.
     #[command(after_help = "Examples:\n  backstitch orders services show\n  backstitch orders timeouts show")]
     Show,
-    /// Stage a change: what it does not name stays.
+    /// Stage a change; other settings stay.
     #[command(after_help = "Examples:\n  \
         echo '{\"order\":[\"inventory\",\"payment\",\"logistics\"]}' | backstitch orders services stage -\n  \
         echo '{\"endpoints\":{\"payment\":{\"retry\":3}}}' | backstitch orders services stage -\n  \
         backstitch orders timeouts stage timeouts.json")]
     Stage {
-        /// The change: a file of JSON; `-` is standard input.
+        /// The change: a JSON file; `-` is standard input.
         file: PathBuf,
     },
-    /// Let new orders take what is staged. Orders under way keep what they began with.
+    /// Apply the staged change to new orders. Running orders keep their settings.
     #[command(after_help = "Examples:\n  backstitch orders services apply\n  \
         backstitch orders timeouts apply --revision 9f86d081884c7d65")]
     Apply(Meant),
-    /// Forget what is staged.
+    /// Discard the staged change.
     #[command(after_help = "Examples:\n  backstitch orders services discard\n  \
         backstitch orders timeouts discard --revision 9f86d081884c7d65")]
     Discard(Meant),
@@ -88,7 +88,7 @@ pub(super) enum Action {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Meant {
-    /// The revision that is meant, as `show` tells it; whatever is staged unless given.
+    /// The expected revision, as in `show`; by default whichever is staged.
     #[arg(long)]
     revision: Option<String>,
 }
@@ -111,7 +111,7 @@ pub(super) async fn run(kind: Kind, action: Action, session: &Session) -> Result
     show(kind, session, &session.ask(ask).await?)
 }
 
-fn show(kind: Kind, session: &Session, answer: &Answer) -> Result<(), Failure> {
+fn show(kind: Kind, session: &Session, answer: &ApiResponse) -> Result<(), Failure> {
     let version = plain(&answer.value["version"]);
     let version = if version.is_empty() { version } else { format!(" of version {version}") };
     session.show(answer, &format!("{}{version}", kind.title()), &[])?;

@@ -50,7 +50,7 @@ pub(super) enum Action {
         after_help = "Example:\n  backstitch webhooks deliveries list --status DeadLettered --subscription 3"
     )]
     List {
-        /// In this status: Pending, `InProgress`, `PendingRetry`, Completed or `DeadLettered`.
+        /// With this status: Pending, `InProgress`, `PendingRetry`, Completed or `DeadLettered`.
         #[arg(long)]
         status: Option<String>,
         /// To this subscription.
@@ -65,7 +65,7 @@ pub(super) enum Action {
     /// Show a delivery and its attempts.
     #[command(after_help = "Example:\n  backstitch webhooks deliveries show 17")]
     Show {
-        /// Its number.
+        /// Number of the delivery.
         id: i64,
     },
 }

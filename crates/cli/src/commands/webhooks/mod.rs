@@ -7,7 +7,7 @@ mod subscriptions;
 use super::Failure;
 use crate::cli::Session;
 
-/// Events, and who wants to hear of them.
+/// Webhooks: subscriptions, events, deliveries.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     backstitch webhooks subscriptions create --url https://shop.example/hooks --events 'order.*'\n  \
@@ -20,16 +20,16 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Who wants to hear of what.
+    /// Subscriptions.
     #[command(subcommand, visible_alias = "subs")]
     Subscriptions(subscriptions::Action),
-    /// What happened.
+    /// Events.
     #[command(subcommand)]
     Events(events::Action),
-    /// What was sent to whom, and what came of it.
+    /// Deliveries and their attempts.
     #[command(subcommand)]
     Deliveries(deliveries::Action),
-    /// Send the events of a time range to a subscription once more. Asking again under the same name sends nothing twice.
+    /// Send the events of a time range to a subscription again. Idempotent under the same name.
     #[command(after_help = "Example:\n  backstitch webhooks replay 3 --since 2030-01-31T12:00:00Z --until \
         2030-01-31T13:00:00Z --name after-the-outage")]
     Replay(subscriptions::Replay),

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::listing::{Listing, Paging, list};
 use crate::cli::table::{Column, plain};
-use crate::cli::{Answer, Ask, Session};
+use crate::cli::{ApiResponse, Ask, Session};
 use crate::commands::{Attribute, Failure, fresh_key};
 
 const PATH: &str = "/v1/webhooks/subscriptions";
@@ -67,43 +67,43 @@ pub(super) enum Action {
     /// Show a subscription.
     #[command(after_help = "Example:\n  backstitch webhooks subscriptions show 3")]
     Show {
-        /// Its number.
+        /// Number of the subscription.
         id: i64,
     },
-    /// Make a subscription; its signing secret is shown this once.
+    /// Create a subscription and show its signing secret once.
     #[command(
         after_help = "Example:\n  backstitch webhooks subscriptions create --url https://shop.example/hooks \
         --events 'order.*' --events site.live"
     )]
     Create(Create),
-    /// Change a subscription: what is not named stays.
+    /// Change a subscription; other fields stay.
     #[command(after_help = "Examples:\n  backstitch webhooks subscriptions update 3 --disable\n  \
         backstitch webhooks subscriptions update 3 --rate-limit 50 --timeout 5s")]
     Update(Update),
-    /// Delete a subscription; what is on its way to it is given up.
+    /// Delete a subscription; its unfinished deliveries become dead letters.
     #[command(after_help = "Example:\n  backstitch webhooks subscriptions delete 3")]
     Delete {
-        /// Its number.
+        /// Number of the subscription.
         id: i64,
     },
-    /// Give a subscription another signing secret, which is shown this once.
+    /// Rotate the signing secret and show the new one once.
     #[command(after_help = "Example:\n  backstitch webhooks subscriptions rotate-secret 3 --overlap 1h")]
     RotateSecret {
-        /// Its number.
+        /// Number of the subscription.
         id: i64,
-        /// How long the secret before stays good too; 24h unless given.
+        /// How long the previous secret stays valid; by default 24h.
         #[arg(long, value_name = "TIME")]
         overlap: Option<String>,
-        /// Go on although the secret before is still good: it is not any more then.
+        /// Rotate although the previous secret is still valid; it becomes invalid.
         #[arg(long)]
         replace: bool,
     },
-    /// Send a webhook now and tell what came of it.
+    /// Send a test webhook now and show the result.
     #[command(after_help = "Example:\n  backstitch webhooks subscriptions test 3 --type order.created")]
     Test {
-        /// Its number.
+        /// Number of the subscription.
         id: i64,
-        /// The type that the payload names.
+        /// Event type of the test.
         #[arg(long = "type", value_name = "TYPE")]
         kind: Option<String>,
     },
@@ -111,10 +111,10 @@ pub(super) enum Action {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Create {
-    /// Where to.
+    /// Address of the receiver.
     #[arg(long)]
     url: String,
-    /// Which events: a type, `order.*` or `*`; may be given several times.
+    /// Event type, `order.*` or `*`; repeatable.
     #[arg(long, value_name = "TYPE", required = true)]
     events: Vec<String>,
     #[command(flatten)]
@@ -123,18 +123,18 @@ pub(super) struct Create {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Update {
-    /// Its number.
+    /// Number of the subscription.
     id: i64,
-    /// Where to.
+    /// Address of the receiver.
     #[arg(long)]
     url: Option<String>,
-    /// All events from now on: a type, `order.*` or `*`; may be given several times.
+    /// All event types from now on: a type, `order.*` or `*`; repeatable.
     #[arg(long, value_name = "TYPE")]
     events: Vec<String>,
-    /// Send its deliveries again.
+    /// Enable sending.
     #[arg(long, conflicts_with = "disable")]
     enable: bool,
-    /// Let its deliveries wait.
+    /// Disable sending; deliveries wait.
     #[arg(long)]
     disable: bool,
     #[command(flatten)]
@@ -143,30 +143,30 @@ pub(super) struct Update {
 
 #[derive(Debug, clap::Args)]
 struct Terms {
-    /// A header of its own; may be given several times.
+    /// Additional header; repeatable.
     #[arg(long, value_name = "NAME=VALUE")]
     header: Vec<Attribute>,
-    /// Attempts of a delivery in all; `default` follows the server's setting.
+    /// Total attempts of a delivery; `default` follows the server's setting.
     #[arg(long, value_name = "N")]
     attempts: Option<OrDefault<u32>>,
-    /// The wait after the first failure, as in 5s; `default` follows the server's setting.
+    /// Wait after the first failure, such as 5s; `default` follows the server's setting.
     #[arg(long, value_name = "TIME")]
     base_delay: Option<OrDefault<String>>,
-    /// The longest wait, as in 1h; `default` follows the server's setting.
+    /// Longest wait, such as 1h; `default` follows the server's setting.
     #[arg(long, value_name = "TIME")]
     max_delay: Option<OrDefault<String>>,
-    /// How long an attempt may take, as in 15s.
+    /// Time limit of an attempt, such as 15s.
     #[arg(long, value_name = "TIME")]
     timeout: Option<String>,
-    /// Requests at once.
+    /// Concurrent requests.
     #[arg(long, value_name = "N")]
     max_concurrency: Option<u32>,
-    /// Requests a second.
+    /// Requests per second.
     #[arg(long, value_name = "N")]
     rate_limit: Option<u32>,
 }
 
-/// A value, or `default` for the one of the server's settings.
+/// A value, or `default` for the server's setting.
 #[derive(Clone, Debug)]
 struct OrDefault<T>(Option<T>);
 
@@ -184,18 +184,18 @@ impl<T: Into<Value>> From<OrDefault<T>> for Value {
     }
 }
 
-/// Which events are sent once more.
+/// Events to send again.
 #[derive(Debug, clap::Args)]
 pub(super) struct Replay {
-    /// The subscription.
+    /// Number of the subscription.
     id: i64,
-    /// Events that came then or later, as in 2030-01-31T12:00:00Z.
+    /// Events at this time or later, such as 2030-01-31T12:00:00Z.
     #[arg(long, value_name = "TIME")]
     since: String,
-    /// Events that came before.
+    /// Events before this time.
     #[arg(long, value_name = "TIME")]
     until: String,
-    /// What the replay is called; one is made unless given.
+    /// Name of the replay; generated by default.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 }
@@ -259,17 +259,17 @@ pub(super) async fn run(action: Action, session: &Session) -> Result<(), Failure
     }
 }
 
-fn show(session: &Session, answer: &Answer) -> Result<(), Failure> {
+fn show(session: &Session, answer: &ApiResponse) -> Result<(), Failure> {
     session.show(answer, &format!("Subscription {}", plain(&answer.value["id"])), &LINES)
 }
 
-fn show_with_secret(session: &Session, answer: &Answer) -> Result<(), Failure> {
+fn show_with_secret(session: &Session, answer: &ApiResponse) -> Result<(), Failure> {
     show(session, answer)?;
-    session.output.aside("the secret is shown only now: give it to whoever receives the webhooks");
+    session.output.aside("the secret is shown only once: give it to the receiver");
     Ok(())
 }
 
-/// Page after page, until all events of the range were seen.
+/// Replays page by page until all events of the range were processed.
 pub(super) async fn replay(replay: Replay, session: &Session) -> Result<(), Failure> {
     let name = replay.name.map_or_else(|| fresh_key("replay"), Ok)?;
     let mut body = json!({ "since": replay.since, "until": replay.until, "replay_id": name });
@@ -286,5 +286,5 @@ pub(super) async fn replay(replay: Replay, session: &Session) -> Result<(), Fail
         }
     }
     let events = if deliveries == 1 { "event is" } else { "events are" };
-    Ok(session.output.line(&format!("{deliveries} {events} sent once more, as {name}"))?)
+    Ok(session.output.line(&format!("{deliveries} {events} sent again as replay {name}"))?)
 }

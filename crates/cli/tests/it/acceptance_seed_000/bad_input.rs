@@ -22,7 +22,7 @@ fn subscription(change: Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_subscription_that_cannot_be_is_refused_with_every_mistake_by_its_place() {
+async fn invalid_subscription_is_refused_with_all_errors() {
     on_both_stores(async |stage| {
         let open = stage.open_with(&[("BACKSTITCH_EGRESS_ALLOW", "127.0.0.1")]).await;
         let post = async |body: Value| open.client.post("/v1/webhooks/subscriptions", &body).await;
@@ -161,7 +161,7 @@ async fn an_event_that_cannot_be_is_refused_and_the_next_one_is_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_there_is_told_by_its_kind() {
+async fn missing_object_is_named_by_kind() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         let webhooks = |path: &str| format!("/v1/webhooks/{path}");
@@ -214,7 +214,7 @@ async fn what_is_not_there_is_told_by_its_kind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_secret_on_a_server_events_are_kept_and_subscriptions_say_what_is_missing() {
+async fn without_a_secret_postgres_keeps_events_and_says_why() {
     on_both(async |place| {
         if !place.is_shared() {
             return;

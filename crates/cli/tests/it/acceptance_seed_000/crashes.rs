@@ -13,7 +13,7 @@ use crate::acceptance_seed_000::stage::{number, on_both_stores, with};
 const LIMIT: usize = 3;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s10_2_kill_after_kill_every_accepted_event_arrives_and_attempts_are_counted_exactly() {
+async fn s10_2_kills_lose_no_event_and_miscount_no_attempt() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         let mut endpoints = HashMap::new();
@@ -142,7 +142,7 @@ async fn two_nodes_share_the_work_and_send_nothing_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shutdown_lets_what_is_on_its_way_arrive_and_counts_it() {
+async fn shutdown_awaits_and_counts_running_webhooks() {
     on_both_stores(async |stage| {
         let mut open = stage.open().await;
         open.subscribe(&stage.terms("a")).await;

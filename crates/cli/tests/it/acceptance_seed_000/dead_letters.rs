@@ -23,7 +23,7 @@ fn requeue(dead: &Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s7_4_a_dead_letter_is_requeued_once_as_a_new_delivery_and_stays_as_it_was() {
+async fn s7_4_dead_letter_is_requeued_once_as_a_new_delivery() {
     on_both_stores(async |stage| {
         let (open, dead) = given_up(&stage, 1).await;
         let dead = &dead[0];
@@ -68,7 +68,7 @@ async fn s7_4_many_who_requeue_one_at_once_get_the_same_delivery() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s7_4_dead_letters_are_listed_and_requeued_by_filter_and_never_by_an_empty_body() {
+async fn s7_4_dead_letters_are_listed_and_requeued_by_filter() {
     on_both_stores(async |stage| {
         let (open, dead) = given_up(&stage, 3).await;
         let list = async |query: &str| {
@@ -121,7 +121,7 @@ async fn s7_4_dead_letters_are_listed_and_requeued_by_filter_and_never_by_an_emp
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_events_of_a_time_range_are_replayed_once_with_the_ids_they_had() {
+async fn replay_sends_a_time_range_once_with_the_same_ids() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         let before = open.tell("o-1").await;

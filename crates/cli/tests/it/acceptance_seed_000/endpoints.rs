@@ -7,7 +7,7 @@ use crate::acceptance_seed_000::stage::{expect, number, on_both_stores, with};
 use crate::support::within;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_receiver_that_is_gone_is_disabled_and_gets_everything_once_it_is_enabled_again() {
+async fn gone_receiver_is_disabled_and_gets_all_when_enabled() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         // Nothing is tried again before it is disabled.
@@ -41,7 +41,7 @@ async fn a_receiver_that_is_gone_is_disabled_and_gets_everything_once_it_is_enab
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_tells_where_it_went_and_which_headers_it_had_whatever_the_subscription_says_now() {
+async fn attempt_keeps_its_address_and_header_names() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         let terms = with(
@@ -95,7 +95,7 @@ async fn a_redirect_is_not_followed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_receiver_that_hangs_times_out_and_holds_up_nobody_else() {
+async fn hanging_receiver_times_out_and_delays_no_other() {
     on_both_stores(async |stage| {
         let open = stage.open_with(&[("BACKSTITCH_WEBHOOKS_CONCURRENCY", "8")]).await;
         let slow = json!({ "event_types": ["slow.*"], "timeout": "60s", "max_concurrency": 100 });

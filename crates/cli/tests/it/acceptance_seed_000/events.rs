@@ -8,7 +8,7 @@ use crate::acceptance_seed_000::stage::{expect, number, on_both_stores, with};
 const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s4_1_an_event_goes_to_everybody_who_names_its_type_by_name_or_by_wildcard() {
+async fn s4_1_event_goes_to_all_subscriptions_that_match_its_type() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         for (endpoint, types) in [
@@ -37,7 +37,7 @@ async fn s4_1_an_event_goes_to_everybody_who_names_its_type_by_name_or_by_wildca
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s4_2_a_payload_arrives_byte_by_byte_as_it_was_told() {
+async fn s4_2_payload_arrives_unchanged() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         open.subscribe(&stage.terms("a")).await;
@@ -88,7 +88,7 @@ async fn s2_3_the_same_event_again_routes_nothing_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s2_3_an_id_with_another_event_is_a_conflict_that_names_the_first() {
+async fn s2_3_reused_event_id_is_a_conflict_naming_the_first() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         open.subscribe(&stage.terms("a")).await;

@@ -18,7 +18,7 @@ fn attempts(delivery: &Value) -> &Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s6_1_s6_2_s6_4_a_failure_is_tried_again_on_schedule_and_each_attempt_counts_once() {
+async fn s6_1_s6_2_s6_4_failure_is_retried_and_counted_once() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         open.subscribe(&with(stage.terms("a"), json!({ "base_delay": "100ms", "max_delay": "200ms" }))).await;
@@ -55,7 +55,7 @@ async fn s6_1_s6_2_s6_4_a_failure_is_tried_again_on_schedule_and_each_attempt_co
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s6_3_s8_1_the_failure_that_reaches_the_limit_gives_up_and_nothing_changes_any_more() {
+async fn s6_3_s8_1_last_failure_dead_letters_for_good() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         let made = open.subscribe(&with(stage.terms("a"), json!({ "max_retry_limit": 3 }))).await;
@@ -87,7 +87,7 @@ async fn s6_3_s8_1_the_failure_that_reaches_the_limit_gives_up_and_nothing_chang
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s6_2_a_receiver_that_says_when_to_come_again_is_left_alone_until_then() {
+async fn s6_2_retry_after_is_honoured() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         open.subscribe(&stage.terms("a")).await;
@@ -103,7 +103,7 @@ async fn s6_2_a_receiver_that_says_when_to_come_again_is_left_alone_until_then()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s6_1_s7_3_a_limit_that_is_lowered_to_the_count_gives_up_instead_of_trying_again() {
+async fn s6_1_s7_3_lowered_limit_dead_letters_instead_of_retrying() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         let made = open.subscribe(&with(stage.terms("a"), json!({ "base_delay": "8s" }))).await;

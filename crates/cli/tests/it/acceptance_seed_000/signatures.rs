@@ -45,7 +45,7 @@ async fn a_webhook_is_signed_and_during_a_rotation_with_both_secrets() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_is_shown_once_and_kept_over_a_restart_and_no_header_is_ever_shown() {
+async fn secret_is_shown_once_and_headers_never() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         let terms = with(

@@ -7,7 +7,7 @@ use crate::acceptance_seed_000::receiver::Mood;
 use crate::acceptance_seed_000::stage::{expect, number, on_both_stores, with};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s6_3_a_subscription_has_the_usual_terms_or_its_own_and_changes_only_where_it_is_told() {
+async fn s6_3_subscription_has_defaults_and_changes_only_given_fields() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         let least = json!({ "url": stage.receiver.url("a"), "event_types": ["order.*"] });
@@ -81,7 +81,7 @@ async fn s6_3_defaults_apply_at_decision_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s6_3_what_a_subscription_does_not_say_is_decided_by_the_settings() {
+async fn s6_3_absent_fields_follow_the_settings() {
     on_both_stores(async |stage| {
         let settings = [
             ("BACKSTITCH_WEBHOOKS_MAX_RETRY_LIMIT", "3"),
@@ -121,7 +121,7 @@ async fn changes_at_the_same_time_are_all_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_test_call_tells_what_came_of_it_and_leaves_nothing_behind() {
+async fn test_call_returns_its_result_and_leaves_nothing() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         let made = open.subscribe(&with(stage.terms("a"), json!({ "enabled": false }))).await;
@@ -153,7 +153,7 @@ async fn a_test_call_tells_what_came_of_it_and_leaves_nothing_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_for_a_deleted_subscription_is_given_up_with_that_reason() {
+async fn deliveries_of_a_deleted_subscription_are_dead_lettered() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         let made = open.subscribe(&with(stage.terms("a"), json!({ "enabled": false }))).await;

@@ -35,7 +35,7 @@ async fn report(open: &Open, job: &Value, what: &str, more: Value) -> crate::sup
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s4_1_s6_4_an_outside_worker_gets_the_signed_request_and_its_results_count_once() {
+async fn s4_1_s6_4_worker_gets_the_signed_request_and_counts_once() {
     on_both_stores(async |stage| {
         let open = stage.open_with(&OUTSIDE).await;
         let made = open.subscribe(&with(stage.terms("a"), json!({ "headers": { "x-tenant": "t-1" } }))).await;
@@ -102,7 +102,7 @@ async fn a_worker_whose_lease_ran_out_is_refused_and_costs_no_attempt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_workers_have_counts_among_the_requests_of_an_endpoint_after_a_crash_too() {
+async fn worker_leases_count_against_limits_after_a_crash() {
     on_both_stores(async |stage| {
         let open = stage.open_with(&OUTSIDE).await;
         open.subscribe(&with(stage.terms("a"), json!({ "max_concurrency": 2 }))).await;
@@ -126,7 +126,7 @@ async fn what_workers_have_counts_among_the_requests_of_an_endpoint_after_a_cras
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_waits_for_a_deleted_subscription_is_given_up_although_no_worker_asks() {
+async fn deleted_subscription_is_cleared_without_worker_requests() {
     on_both_stores(async |stage| {
         let open = stage.open_with(&OUTSIDE).await;
         let made = open.subscribe(&stage.terms("a")).await;

@@ -29,7 +29,7 @@ fn assert_problem(answer: &Answer, status: u16, kind: &str) {
 }
 
 #[tokio::test]
-async fn an_order_that_is_wrong_is_refused_by_the_name_of_what_is_wrong_and_leaves_nothing() {
+async fn invalid_order_is_refused_by_field_and_leaves_nothing() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         for (changes, place) in [
@@ -109,7 +109,7 @@ async fn order_without_fields_is_refused_with_all_of_them() {
 }
 
 #[tokio::test]
-async fn an_order_that_does_not_exist_is_not_found_and_neither_is_a_saga_that_is_none() {
+async fn unknown_order_and_other_saga_are_not_found() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         let parcel = "name: parcel\nsteps:\n  - id: pack\n    action: { worker: { queue: packing } }\n";
@@ -135,7 +135,7 @@ async fn an_order_that_does_not_exist_is_not_found_and_neither_is_a_saga_that_is
 }
 
 #[tokio::test]
-async fn what_an_order_is_past_is_refused() {
+async fn operation_on_an_ended_order_is_refused() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         let tx = shop.run(&[], "complete").await;
@@ -195,7 +195,7 @@ async fn settings_that_are_wrong_are_refused_and_nothing_is_staged() {
 }
 
 #[tokio::test]
-async fn without_services_an_order_is_refused_and_told_what_is_missing() {
+async fn order_without_services_is_refused_with_what_is_missing() {
     on_both_stores(async |stage| {
         let shop = stage.open_unconfigured().await;
         let refused = shop.client.post("/v1/orders", &order(&[])).await;

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::acceptance_seed_001::stage::on_both_stores;
 
 #[tokio::test]
-async fn sc_004_every_order_that_fails_is_rolled_back_by_itself_however_its_service_fails() {
+async fn sc_004_every_failed_order_is_rolled_back() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         shop.change("timeouts", &json!({"payment": "2s", "inventory": "2s", "logistics": "2s"})).await;
@@ -26,7 +26,7 @@ async fn sc_004_every_order_that_fails_is_rolled_back_by_itself_however_its_serv
 }
 
 #[tokio::test]
-async fn an_answer_that_leaves_doubt_has_its_service_rolled_back_too_and_a_plain_no_has_not() {
+async fn service_in_doubt_is_rolled_back_and_a_refusal_is_not() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         let begun = ["U payment", "S payment", "U inventory", "F inventory"];
@@ -82,7 +82,7 @@ async fn busy_service_is_retried_if_configured() {
 }
 
 #[tokio::test]
-async fn a_service_that_is_not_there_fails_its_order_and_only_what_was_done_is_undone() {
+async fn unreachable_service_fails_the_order() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         let nowhere = json!({"url": "http://127.0.0.1:1/do", "rollback_url": "http://127.0.0.1:1/undo"});

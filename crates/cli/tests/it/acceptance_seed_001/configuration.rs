@@ -20,7 +20,7 @@ fn endpoints(stage: &Stage) -> Value {
 }
 
 #[tokio::test]
-async fn us6_1_fr_025_fr_028_active_and_staged_configuration_can_be_asked_for() {
+async fn us6_1_fr_025_fr_028_active_and_staged_settings_are_shown() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         let services =
@@ -42,7 +42,7 @@ async fn us6_1_fr_025_fr_028_active_and_staged_configuration_can_be_asked_for() 
 }
 
 #[tokio::test]
-async fn a_change_that_is_meant_is_applied_or_discarded_and_no_other_that_was_staged_since() {
+async fn only_the_expected_revision_is_applied_or_discarded() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         let ask = async |method: Method, path: &str, revision: &str| {
@@ -75,7 +75,7 @@ async fn a_change_that_is_meant_is_applied_or_discarded_and_no_other_that_was_st
 }
 
 #[tokio::test]
-async fn us6_2_fr_026_fr_029_a_new_configuration_waits_until_it_is_applied() {
+async fn us6_2_fr_026_fr_029_staged_settings_wait_for_apply() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         let change = json!({"order": ["logistics", "inventory", "payment"]});
@@ -97,7 +97,7 @@ async fn us6_2_fr_026_fr_029_a_new_configuration_waits_until_it_is_applied() {
 }
 
 #[tokio::test]
-async fn us6_3_fr_003_fr_027_new_orders_use_what_was_applied_and_those_under_way_keep_theirs() {
+async fn us6_3_fr_003_fr_027_new_orders_use_applied_settings() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         let old = shop.confirm(&["hang:payment"]).await;
@@ -117,7 +117,7 @@ async fn us6_3_fr_003_fr_027_new_orders_use_what_was_applied_and_those_under_way
 }
 
 #[tokio::test]
-async fn us6_3_endpoints_can_be_moved_and_an_order_under_way_is_rolled_back_where_it_was_done() {
+async fn us6_3_running_order_is_rolled_back_at_its_old_endpoint() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         let tx = shop.confirm(&["refuse:logistics", "hang:inventory"]).await;
@@ -134,7 +134,7 @@ async fn us6_3_endpoints_can_be_moved_and_an_order_under_way_is_rolled_back_wher
 }
 
 #[tokio::test]
-async fn us6_4_fr_030_new_orders_are_held_to_the_applied_timeouts_and_those_under_way_to_theirs() {
+async fn us6_4_fr_030_new_orders_use_applied_timeouts() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         let old = shop.confirm(&["hang:logistics"]).await;
@@ -152,7 +152,7 @@ async fn us6_4_fr_030_new_orders_are_held_to_the_applied_timeouts_and_those_unde
 }
 
 #[tokio::test]
-async fn sc_008_changes_are_applied_under_load_without_a_restart_and_no_order_is_refused_or_lost() {
+async fn sc_008_settings_apply_under_load_without_losing_orders() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         let orders_in_turn = [
@@ -193,7 +193,7 @@ async fn sc_008_changes_are_applied_under_load_without_a_restart_and_no_order_is
 }
 
 #[tokio::test]
-async fn us6_a_server_that_nobody_has_configured_is_configured_by_its_api_alone() {
+async fn us6_unconfigured_server_is_configured_by_its_api() {
     on_both_stores(async |stage| {
         let shop = stage.open_unconfigured().await;
         assert_eq!(shop.config("services").await, json!({"active": null, "staged": null}));

@@ -14,7 +14,7 @@ use crate::support::{Client, EventStream, create_key, within};
 const ALL_HANG: [&str; 3] = ["hang:payment", "hang:inventory", "hang:logistics"];
 
 #[tokio::test]
-async fn us1_1_fr_001_fr_002_a_confirmation_is_answered_with_a_transaction_id_before_it_is_processed() {
+async fn us1_1_fr_001_fr_002_confirmation_returns_its_id_at_once() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         let mut orders = Vec::new();
@@ -42,7 +42,7 @@ async fn us1_1_fr_001_fr_002_a_confirmation_is_answered_with_a_transaction_id_be
 }
 
 #[tokio::test]
-async fn us1_2_us1_4_fr_005_each_step_is_told_as_it_completes_and_nobody_has_to_ask() {
+async fn us1_2_us1_4_fr_005_each_step_is_pushed_as_it_completes() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         let tx = shop.confirm(&ALL_HANG).await;
@@ -64,7 +64,7 @@ async fn us1_2_us1_4_fr_005_each_step_is_told_as_it_completes_and_nobody_has_to_
 }
 
 #[tokio::test]
-async fn us1_3_fr_007_a_complete_order_is_told_so_and_every_state_shows_success() {
+async fn us1_3_fr_007_complete_order_shows_success_everywhere() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         let tx = shop.run(&[], "complete").await;
@@ -119,7 +119,7 @@ async fn rest_of(mut socket: Socket) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn us1_4_a_websocket_tells_the_same_as_the_event_stream() {
+async fn us1_4_websocket_and_event_stream_send_the_same() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         let tx = shop.confirm(&["hang:inventory"]).await;
@@ -142,7 +142,7 @@ async fn us1_4_a_websocket_tells_the_same_as_the_event_stream() {
 }
 
 #[tokio::test]
-async fn us1_4_the_browser_of_a_logged_in_customer_follows_an_order_with_its_token() {
+async fn us1_4_browser_follows_an_order_with_its_token() {
     on_both_stores(async |stage| {
         let key = create_key(&stage.db(), "client").await;
         let shop = stage.open().await;
@@ -160,17 +160,17 @@ async fn us1_4_the_browser_of_a_logged_in_customer_follows_an_order_with_its_tok
 }
 
 #[tokio::test]
-async fn assumption_on_sessions_a_server_behind_a_login_of_others_takes_orders_without_a_key_and_says_so() {
+async fn assumption_on_sessions_keyless_server_warns_and_takes_orders() {
     on_both_stores(async |stage| {
         let mut shop = stage.open().await;
-        assert!(shop.program.next_line().await.starts_with("open: there is no API key"));
+        assert!(shop.program.next_line().await.starts_with("warning: no API keys configured"));
         shop.run(&[], "complete").await;
     })
     .await;
 }
 
 #[tokio::test]
-async fn fr_003_fr_004_services_are_called_one_after_the_other_in_the_default_order() {
+async fn fr_003_fr_004_services_are_called_in_the_default_order() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         let tx = shop.confirm(&ALL_HANG).await;

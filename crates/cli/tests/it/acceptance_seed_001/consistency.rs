@@ -33,7 +33,7 @@ async fn halves(stage: &Stage) -> Vec<Vec<Option<String>>> {
 }
 
 #[tokio::test]
-async fn fr_031_an_order_and_its_saga_are_there_together_or_not_at_all_even_if_the_server_is_killed() {
+async fn fr_031_order_and_saga_exist_together_despite_kills() {
     on_both_stores(async |stage| {
         let shop = stage.open_with(&MISSED_SOON).await;
         let (tell, mut told) = mpsc::unbounded_channel();
@@ -93,7 +93,7 @@ fn attempts(stage: &Stage) -> Vec<(String, Service, &'static str, u32)> {
 }
 
 #[tokio::test]
-async fn fr_032_each_order_has_one_processor_whatever_number_of_servers_there_is() {
+async fn fr_032_each_order_has_one_processor_among_servers() {
     on_both_stores(async |stage| {
         let first = stage.open_with(&MISSED_SOON).await;
         if !stage.is_shared() {

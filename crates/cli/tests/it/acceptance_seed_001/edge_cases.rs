@@ -12,7 +12,7 @@ use crate::acceptance_seed_001::stage::{MISSED_SOON, Stage, on_both_stores};
 use crate::support::within;
 
 #[tokio::test]
-async fn edge_1_a_customer_whose_connection_is_lost_comes_back_and_gets_exactly_the_rest() {
+async fn edge_1_reconnecting_customer_gets_exactly_the_rest() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         let tx = shop.confirm(&["hang:inventory", "refuse:logistics"]).await;
@@ -50,7 +50,7 @@ async fn edge_1_a_customer_whose_connection_is_lost_comes_back_and_gets_exactly_
 }
 
 #[tokio::test]
-async fn edge_1_a_customer_comes_back_after_a_crash_of_the_server_and_misses_nothing() {
+async fn edge_1_customer_misses_nothing_after_a_server_crash() {
     on_both_stores(async |stage| {
         let shop = stage.open_with(&MISSED_SOON).await;
         let tx = shop.confirm(&["hang:payment:1x"]).await;
@@ -69,7 +69,7 @@ async fn edge_1_a_customer_comes_back_after_a_crash_of_the_server_and_misses_not
 }
 
 #[tokio::test]
-async fn edge_2_a_repeated_confirmation_is_a_transaction_of_its_own_unless_it_repeats_its_key() {
+async fn edge_2_repeated_confirmation_is_new_without_a_key() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         let (first, second) = (shop.run(&[], "complete").await, shop.run(&[], "complete").await);
@@ -108,7 +108,7 @@ async fn ask(stage: &Stage, tx: &str, phase: Phase) -> u16 {
 }
 
 #[tokio::test]
-async fn edge_3_fr_017_a_rollback_of_what_a_service_has_never_heard_of_succeeds() {
+async fn edge_3_fr_017_rollback_of_an_unknown_call_succeeds() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         // The service did nothing and did not say so: it is asked to undo what it knows nothing of.
@@ -126,7 +126,7 @@ async fn edge_3_fr_017_a_rollback_of_what_a_service_has_never_heard_of_succeeds(
 }
 
 #[tokio::test]
-async fn edge_4_an_answer_that_nobody_lived_to_record_is_asked_for_again_and_applied_once() {
+async fn edge_4_unrecorded_response_is_requested_and_applied_once() {
     on_both_stores(async |stage| {
         let shop = stage.open_with(&MISSED_SOON).await;
         let tx = shop.confirm(&["hang:payment:1x"]).await;
@@ -159,7 +159,7 @@ async fn edge_4_an_answer_that_the_network_lost_is_rolled_back() {
 }
 
 #[tokio::test]
-async fn edge_5_when_every_rollback_fails_each_is_tried_recorded_and_told_on_its_own() {
+async fn edge_5_every_failed_rollback_is_retried_and_reported() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         let wishes = ["drop:logistics", "fail-undo:logistics", "fail-undo:inventory", "fail-undo:payment"];

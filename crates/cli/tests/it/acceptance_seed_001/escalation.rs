@@ -51,7 +51,7 @@ fn undo_attempts(stage: &Stage, tx: &str) -> Vec<u32> {
 }
 
 #[tokio::test]
-async fn us4_1_fr_011_fr_016_a_rollback_is_retried_five_times_and_then_recorded_as_failed_with_its_error() {
+async fn us4_1_fr_011_fr_016_rollback_fails_after_five_retries() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         let tx = shop.run(&STUCK, "rollback_failed").await;
@@ -84,7 +84,7 @@ async fn fr_016_how_often_a_rollback_is_retried_can_be_configured() {
 }
 
 #[tokio::test]
-async fn us4_2_us4_3_fr_020_fr_021_sc_006_the_administrator_gets_mail_and_webhook_and_when_is_kept() {
+async fn us4_2_us4_3_fr_020_fr_021_sc_006_alert_by_mail_and_webhook() {
     on_both_stores(async |stage| {
         let mut smtp = SmtpServer::start(&Setup::default()).await;
         let mut receiver = Receiver::answering(&["204 No Content"]).await;
@@ -137,7 +137,7 @@ async fn us4_2_us4_3_fr_020_fr_021_sc_006_the_administrator_gets_mail_and_webhoo
 }
 
 #[tokio::test]
-async fn us4_2_without_any_channel_the_alert_is_in_the_log_and_in_the_list() {
+async fn us4_2_alert_without_channels_is_logged_and_listed() {
     on_both_stores(async |stage| {
         let mut shop = stage.open().await;
         let tx = shop.run(&STUCK, "rollback_failed").await;
@@ -241,7 +241,7 @@ async fn us4_resolution_closes_the_alerts_of_its_step() {
 }
 
 #[tokio::test]
-async fn us4_an_administrator_can_intervene_and_the_order_is_refunded_after_all() {
+async fn us4_administrator_resolves_and_the_order_is_refunded() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         stage.services.set(Service::Payment, Phase::Undo, Behaviour::Fail);
@@ -259,7 +259,7 @@ async fn us4_an_administrator_can_intervene_and_the_order_is_refunded_after_all(
 }
 
 #[tokio::test]
-async fn us4_a_customer_whose_refund_was_skipped_is_not_told_of_a_refund() {
+async fn us4_customer_with_a_skipped_refund_sees_no_refund() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         stage.services.set(Service::Payment, Phase::Undo, Behaviour::Fail);

@@ -57,7 +57,7 @@ async fn fr_009_a_rollback_is_recorded_once_it_is_done_and_not_before() {
 }
 
 #[tokio::test]
-async fn fr_012_what_is_recorded_cannot_be_changed_or_removed_by_anybody() {
+async fn fr_012_records_cannot_be_changed_or_deleted() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         let done = shop.run(&["refuse:inventory"], "failed_refunded").await;
@@ -164,7 +164,7 @@ async fn audit(stage: &Stage, shop: &Shop, tx: &str) {
 }
 
 #[tokio::test]
-async fn sc_007_the_log_of_every_order_accounts_for_every_call_and_every_end() {
+async fn sc_007_order_log_accounts_for_every_call_and_end() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         let orders = run_every_way(&shop).await;

@@ -51,7 +51,7 @@ async fn is_adopted(shop: &Shop, tx: &str) -> bool {
 }
 
 #[tokio::test]
-async fn us5_1_fr_022_a_restart_finds_every_order_that_is_not_at_its_end_and_no_other() {
+async fn us5_1_fr_022_restart_finds_exactly_the_active_orders() {
     on_both_stores(async |stage| {
         let shop = stage.open_with(&MISSED_SOON).await;
         let orders = UnderWay::begin(&stage, &shop).await;
@@ -78,7 +78,7 @@ async fn us5_1_fr_022_a_restart_finds_every_order_that_is_not_at_its_end_and_no_
 }
 
 #[tokio::test]
-async fn us5_2_fr_023_after_a_restart_each_order_is_watched_on_its_own() {
+async fn us5_2_fr_023_orders_time_out_separately_after_a_restart() {
     on_both_stores(async |stage| {
         let shop = stage.open_with(&MISSED_SOON).await;
         shop.change("timeouts", &json!({"inventory": "2s"})).await;
@@ -105,7 +105,7 @@ async fn us5_2_fr_023_after_a_restart_each_order_is_watched_on_its_own() {
 }
 
 #[tokio::test]
-async fn us5_2_fr_023_a_service_that_is_silent_before_and_after_a_restart_has_its_order_rolled_back() {
+async fn us5_2_fr_023_silent_service_is_rolled_back_after_a_restart() {
     on_both_stores(async |stage| {
         let shop = stage.open_with(&MISSED_SOON).await;
         // Long enough for the kill to come first.
@@ -136,7 +136,7 @@ async fn us5_2_fr_023_a_service_that_is_silent_before_and_after_a_restart_has_it
 }
 
 #[tokio::test]
-async fn us5_3_fr_024_an_order_goes_on_forward_or_back_from_its_last_known_state() {
+async fn us5_3_fr_024_order_continues_from_its_last_state() {
     on_both_stores(async |stage| {
         let shop = stage.open_with(&MISSED_SOON).await;
         let orders = UnderWay::begin(&stage, &shop).await;
@@ -186,7 +186,7 @@ async fn us5_an_orderly_restart_loses_nothing_either() {
 }
 
 #[tokio::test]
-async fn sc_005_with_the_usual_settings_every_order_is_resumed_within_half_a_minute_of_a_restart() {
+async fn sc_005_orders_resume_within_30_seconds_of_a_restart() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         let mut orders = Vec::new();

@@ -7,7 +7,7 @@ use crate::acceptance_seed_001::shop::told;
 use crate::acceptance_seed_001::stage::on_both_stores;
 
 #[tokio::test]
-async fn us2_1_fr_008_fr_013_when_inventory_fails_the_payment_is_rolled_back_and_the_failure_recorded() {
+async fn us2_1_fr_008_fr_013_inventory_failure_refunds_the_payment() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         let tx = shop.run(&["refuse:inventory"], "failed_refunded").await;
@@ -27,7 +27,7 @@ async fn us2_1_fr_008_fr_013_when_inventory_fails_the_payment_is_rolled_back_and
 }
 
 #[tokio::test]
-async fn us2_2_fr_015_services_are_rolled_back_in_reverse_order_of_their_success() {
+async fn us2_2_fr_015_services_are_rolled_back_in_reverse_order() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         let usual = shop.run(&["refuse:logistics"], "failed_refunded").await;
@@ -43,7 +43,7 @@ async fn us2_2_fr_015_services_are_rolled_back_in_reverse_order_of_their_success
 }
 
 #[tokio::test]
-async fn us2_3_fr_005_each_rollback_is_told_as_it_completes() {
+async fn us2_3_fr_005_each_rollback_is_pushed_as_it_completes() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         let wishes = ["refuse:logistics", "hang-undo:inventory", "hang-undo:payment"];
@@ -65,7 +65,7 @@ async fn us2_3_fr_005_each_rollback_is_told_as_it_completes() {
 }
 
 #[tokio::test]
-async fn us2_4_fr_009_fr_010_a_finished_rollback_is_recorded_and_told_as_failed_and_refunded() {
+async fn us2_4_fr_009_fr_010_rollback_ends_as_failed_and_refunded() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         for (wish, log) in [

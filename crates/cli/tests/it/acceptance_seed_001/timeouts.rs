@@ -23,7 +23,7 @@ async fn waited(shop: &Shop, tx: &str, service: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn us3_1_fr_014_fr_018_a_service_that_is_silent_for_its_timeout_has_its_order_rolled_back() {
+async fn us3_1_fr_014_fr_018_timeout_rolls_the_order_back() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         shop.change("timeouts", &json!({"payment": "2s"})).await;
@@ -42,7 +42,7 @@ async fn us3_1_fr_014_fr_018_a_service_that_is_silent_for_its_timeout_has_its_or
 }
 
 #[tokio::test]
-async fn us3_2_a_service_that_timed_out_is_rolled_back_itself_and_then_those_before_it() {
+async fn us3_2_timed_out_service_is_rolled_back_first() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
         shop.change("timeouts", &json!({"inventory": "2s"})).await;

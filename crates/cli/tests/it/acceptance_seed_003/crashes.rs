@@ -17,7 +17,7 @@ async fn kill(mut open: Open) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s0_a_message_whose_worker_was_killed_while_sending_is_sent_again_in_doubt_under_its_key() {
+async fn s0_message_of_a_killed_sender_is_resent_in_doubt() {
     on_both_stores(Mood::Hangs, async |desk| {
         let open = desk.open_with(SOON, &[]).await;
         let id = open.accepted("k-1").await;
@@ -46,7 +46,7 @@ async fn ask_on(open: &Open, accepted: &mut BTreeMap<String, i64>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s0_kill_after_kill_every_accepted_request_arrives_and_none_is_given_up() {
+async fn s0_kills_lose_no_accepted_request() {
     on_both_stores(Mood::TakesSlowly(Duration::from_millis(5)), async |desk| {
         let mut accepted = BTreeMap::new();
         for round in 0..scale::kills() {
@@ -84,7 +84,7 @@ async fn s0_kill_after_kill_every_accepted_request_arrives_and_none_is_given_up(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s4_two_workers_share_the_messages_and_none_is_sent_twice() {
+async fn s4_two_workers_share_messages_without_repeats() {
     on_both_stores(Mood::TakesSlowly(Duration::from_millis(2)), async |desk| {
         if !desk.place.is_shared() {
             return;
@@ -106,7 +106,7 @@ async fn s4_two_workers_share_the_messages_and_none_is_sent_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s0_a_shutdown_lets_what_is_being_sent_arrive_and_gives_the_rest_back() {
+async fn s0_shutdown_finishes_sends_and_returns_the_rest() {
     on_both_stores(Mood::TakesSlowly(Duration::from_millis(200)), async |desk| {
         let open = desk.open_with("concurrency = 2", &[]).await;
         for nth in 0..8 {

@@ -43,7 +43,7 @@ async fn s6_the_metrics_are_there_by_name_and_count() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s6_a_message_that_another_program_wrote_is_counted_once_by_all_nodes_together() {
+async fn s6_message_of_another_program_is_counted_once() {
     on_both_stores(Mood::Takes, async |desk| {
         // On SQLite nobody else may write while a server runs.
         if !desk.place.is_shared() {
@@ -66,7 +66,7 @@ async fn s6_a_message_that_another_program_wrote_is_counted_once_by_all_nodes_to
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s6_the_age_of_what_waits_is_told_and_health_warns() {
+async fn s6_age_of_waiting_messages_is_reported() {
     on_both_stores(Mood::Hangs, async |desk| {
         let open = desk.open_with("concurrency = 1", &[]).await;
         for nth in 0..5 {

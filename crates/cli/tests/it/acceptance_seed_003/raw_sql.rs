@@ -102,7 +102,7 @@ async fn s1_columns_that_are_left_out_have_their_defaults() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s1_outbox_orders_refuses_what_only_the_outbox_writes() {
+async fn s1_outbox_orders_refuses_internal_columns() {
     on_both_stores(Mood::Hangs, async |desk| {
         desk.place.migrate().await;
         let insert = |columns: &str, values: &str| {

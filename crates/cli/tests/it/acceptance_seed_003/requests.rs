@@ -12,7 +12,7 @@ use crate::support::within;
 const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s2_1_s7_a_first_request_is_accepted_with_its_key_and_its_message() {
+async fn s2_1_s7_first_request_stores_key_and_message() {
     on_both_stores(Mood::Hangs, async |desk| {
         let open = desk.open().await;
         let answer = open.ask(&order("k-1")).await;
@@ -29,7 +29,7 @@ async fn s2_1_s7_a_first_request_is_accepted_with_its_key_and_its_message() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s4_s7_the_same_request_again_is_answered_with_what_has_become_of_it() {
+async fn s4_s7_repeated_request_returns_the_messages_status() {
     on_both_stores(Mood::Hangs, async |desk| {
         let open = desk.open().await;
         let id = open.accepted("k-1").await;
@@ -52,7 +52,7 @@ async fn s4_s7_the_same_request_again_is_answered_with_what_has_become_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s4_s7_the_same_key_with_another_request_is_a_conflict_that_names_places_and_no_values() {
+async fn s4_s7_conflicting_request_names_paths_and_no_values() {
     on_both_stores(Mood::Takes, async |desk| {
         let open = desk.open().await;
         let first = open.ask(&order("k-1")).await.json();
@@ -90,7 +90,7 @@ async fn s4_many_at_once_with_one_key_make_one_message() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_request_is_told_and_nothing_is_kept() {
+async fn invalid_request_is_refused_and_nothing_is_stored() {
     on_both_stores(Mood::Takes, async |desk| {
         let open = desk.open().await;
         for (body, status) in [
@@ -202,7 +202,7 @@ async fn a_message_of_any_topic_is_published_listed_and_followed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_arrived_is_removed_after_its_time_and_its_key_after_its_own() {
+async fn sent_message_and_key_are_deleted_at_their_ages() {
     on_both_stores(Mood::Takes, async |desk| {
         let ages = |sent, keys| {
             [

@@ -84,7 +84,7 @@ async fn start(open: &Open) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_of_sagas_arrive_as_the_log_has_them_in_its_order_and_only_those_that_are_asked_for() {
+async fn selected_saga_events_arrive_in_log_order() {
     on_both_stores(Mood::Takes, async |desk| {
         let service = Broker::start(Mood::Takes).await;
         let open = desk.open_with(&announcing(&desk, "\"saga.*\", \"step.succeeded\""), &[]).await;
@@ -102,7 +102,7 @@ async fn events_of_sagas_arrive_as_the_log_has_them_in_its_order_and_only_those_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_of_sagas_arrive_each_and_in_order_although_the_server_is_killed() {
+async fn saga_events_arrive_in_order_despite_kills() {
     on_both_stores(Mood::TakesSlowly(Duration::from_millis(3)), async |desk| {
         let service = Broker::start(Mood::Takes).await;
         let settings = announcing(&desk, "\"*\"");

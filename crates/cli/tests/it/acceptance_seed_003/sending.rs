@@ -8,7 +8,7 @@ use crate::acceptance_seed_003::broker::Mood;
 use crate::acceptance_seed_003::desk::{BACKOFF, on_both_stores, order};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s2_s3_a_message_goes_from_pending_over_sending_to_succeeded_and_the_ledger_with_it() {
+async fn s2_s3_message_succeeds_together_with_the_ledger() {
     on_both_stores(Mood::Hangs, async |desk| {
         let open = desk.open().await;
         let id = open.accepted("k-1").await;
@@ -30,7 +30,7 @@ async fn s2_s3_a_message_goes_from_pending_over_sending_to_succeeded_and_the_led
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s2_s5_what_fails_waits_its_time_and_is_sent_again() {
+async fn s2_s5_failed_send_is_retried_after_its_backoff() {
     on_both_stores(Mood::Refuses, async |desk| {
         // The message must not run out of attempts before the broker accepts it.
         let open = desk.open_with("max_attempts = 1000", &[]).await;
@@ -52,7 +52,7 @@ async fn s2_s5_what_fails_waits_its_time_and_is_sent_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s3_after_six_attempts_a_message_is_aborted_and_the_ledger_failed() {
+async fn s3_message_is_aborted_after_six_attempts() {
     on_both_stores(Mood::Refuses, async |desk| {
         let open = desk.open_with("backoff = [\"1ms\"]", &[]).await;
         let id = open.accepted("k-1").await;
@@ -95,7 +95,7 @@ async fn an_aborted_message_is_sent_again_as_a_new_one_under_its_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s5_no_more_than_four_are_sent_at_once_unless_told() {
+async fn s5_four_messages_are_sent_at_once_by_default() {
     // The broker may be silent for as long as it likes.
     for (settings, most) in [("timeout = \"20s\"", 4), ("timeout = \"20s\"\nconcurrency = 9", 9)] {
         on_both_stores(Mood::Hangs, async |desk| {
@@ -115,7 +115,7 @@ async fn s5_no_more_than_four_are_sent_at_once_unless_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_sent_before_it_expires_is_aborted_and_says_so() {
+async fn expired_message_is_aborted_with_a_reason() {
     on_both_stores(Mood::Refuses, async |desk| {
         // The message must not run out of attempts before it expires.
         let open = desk.open_with("backoff = [\"1h\"]", &[]).await;
@@ -130,7 +130,7 @@ async fn what_is_not_sent_before_it_expires_is_aborted_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn messages_of_one_ordering_key_arrive_in_their_order_however_often_one_fails() {
+async fn ordering_key_keeps_its_order_through_failures() {
     on_both_stores(Mood::Refuses, async |desk| {
         let open = desk.open_with("concurrency = 8\nmax_attempts = 100\nbackoff = [\"5ms\"]", &[]).await;
         for nth in 0..12 {

@@ -23,7 +23,7 @@ async fn post(open: &Open, path: &str, body: impl Into<bytes::Bytes>) -> Answer 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_with_mistakes_is_refused_with_every_mistake_by_its_place() {
+async fn invalid_machine_is_refused_with_all_errors() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         let many = json!({
@@ -66,7 +66,7 @@ async fn a_machine_with_mistakes_is_refused_with_every_mistake_by_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_unknown_is_told_with_what_was_probably_meant() {
+async fn unknown_field_error_suggests_a_known_one() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         let meant = "did you mean `site-provisioning`?";
@@ -205,7 +205,7 @@ async fn a_field_that_is_there_twice_is_refused_by_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_site_is_asked_for_with_is_kept_as_it_was_written() {
+async fn input_of_a_site_is_kept_unchanged() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         let odd = r#"{"big":123456789012345678901234567890,"far":1e300,"list":[1.0, -0],"tax":1.10}"#;
@@ -310,7 +310,7 @@ async fn paths_and_parameters_that_cannot_be_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_configuration_that_cannot_work_is_refused_with_what_to_do() {
+async fn invalid_configuration_is_refused_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("backstitch.toml");
     for (settings, words) in [

@@ -61,7 +61,7 @@ async fn open(stage: &Stage, broker: &Broker, folder: &tempfile::TempDir) -> Ope
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_between_any_two_states_a_site_is_finished_by_the_message_that_is_delivered_again() {
+async fn redelivered_message_finishes_a_site_after_any_kill() {
     on_both_stores(async |stage| {
         let (broker, folder) = (Broker::start().await, tempfile::tempdir().unwrap());
         for (number, state) in (1..).zip(ACTIONS) {
@@ -92,7 +92,7 @@ async fn killed_between_any_two_states_a_site_is_finished_by_the_message_that_is
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_does_not_parse_is_kept_as_a_dead_letter_and_the_next_one_is_taken() {
+async fn unreadable_message_becomes_a_dead_letter() {
     on_both_stores(async |stage| {
         let (broker, folder) = (Broker::start().await, tempfile::tempdir().unwrap());
         let running = open(&stage, &broker, &folder).await;
@@ -171,7 +171,7 @@ async fn kills_do_not_change_the_order_of_a_site_in_nats() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn state_changed_messages_reach_a_stream_on_subjects_that_end_in_the_state() {
+async fn state_messages_use_subjects_ending_in_the_state() {
     on_both_stores(async |stage| {
         let (broker, folder) = (Broker::start().await, tempfile::tempdir().unwrap());
         let running = open_sending(&stage, &broker, &folder).await;

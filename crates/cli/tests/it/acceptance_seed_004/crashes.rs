@@ -10,7 +10,7 @@ use crate::acceptance_seed_004::stage::{JSON, PATH, led_to, on_both_stores};
 use crate::support::{Client, within};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_while_an_action_hangs_a_site_goes_live_and_finished_actions_are_not_called_again() {
+async fn killed_site_goes_live_without_repeating_finished_actions() {
     on_both_stores(async |stage| {
         // On PostgreSQL the claim of the one that died has to run out.
         let lease = [("BACKSTITCH_LIFECYCLE_LEASE", "1s")];
@@ -49,7 +49,7 @@ async fn killed_while_an_action_hangs_a_site_goes_live_and_finished_actions_are_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_is_still_at_it_after_a_crash_is_asked_again_and_fails_nobody() {
+async fn busy_service_is_called_again_after_a_crash() {
     on_both_stores(async |stage| {
         let lease = [("BACKSTITCH_LIFECYCLE_LEASE", "1s")];
         let open = stage.open_driven(&lease).await;
@@ -81,7 +81,7 @@ async fn ask_on(client: Client, round: usize) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kill_after_kill_every_accepted_site_ends_by_its_own_merits_and_no_log_has_a_gap() {
+async fn kills_neither_lose_a_site_nor_break_a_log() {
     on_both_stores(async |stage| {
         let lease = [("BACKSTITCH_LIFECYCLE_LEASE", "1s")];
         stage.services.refuse_projects_of("full");
@@ -120,7 +120,7 @@ async fn kill_after_kill_every_accepted_site_ends_by_its_own_merits_and_no_log_h
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_node_takes_over_what_a_dead_one_performed() {
+async fn another_node_takes_over_a_dead_nodes_actions() {
     on_both_stores(async |stage| {
         if !stage.place.is_shared() {
             return;
@@ -140,7 +140,7 @@ async fn another_node_takes_over_what_a_dead_one_performed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shutdown_waits_for_actions_up_to_its_grace_and_the_next_server_goes_on() {
+async fn shutdown_awaits_actions_and_the_next_server_continues() {
     on_both_stores(async |stage| {
         let hasty = [("BACKSTITCH_LIMITS_GRACE", "200ms"), ("BACKSTITCH_LIFECYCLE_LEASE", "1s")];
         let mut open = stage.open_driven(&hasty).await;

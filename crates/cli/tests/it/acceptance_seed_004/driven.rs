@@ -34,7 +34,7 @@ async fn a_site_goes_live_by_three_calls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_site_without_github_waits_and_goes_on_when_it_is_started_again() {
+async fn site_without_github_waits_for_another_start() {
     on_both_stores(async |stage| {
         let open = stage.open_driven(&[]).await;
         stage
@@ -78,7 +78,7 @@ async fn a_service_that_says_no_fails_the_site_with_its_kind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_fails_for_a_while_is_tried_again_under_the_same_key() {
+async fn failing_call_is_retried_under_the_same_key() {
     on_both_stores(async |stage| {
         let open = stage.open_driven(&[]).await;
         for _ in 0..2 {
@@ -108,7 +108,7 @@ async fn a_call_that_fails_for_a_while_is_tried_again_under_the_same_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_while_an_action_is_under_way_does_not_begin_it_again() {
+async fn start_does_not_repeat_a_running_action() {
     on_both_stores(async |stage| {
         let open = stage.open_driven(&[("BACKSTITCH_LIFECYCLE_SITES_TIMEOUT", "8s")]).await;
         stage.services.will("vercel_creating", Mood::Hangs);
@@ -131,7 +131,7 @@ async fn a_start_while_an_action_is_under_way_does_not_begin_it_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn somebody_can_give_a_site_up_while_its_action_hangs_and_its_answer_is_late() {
+async fn site_can_be_failed_while_its_action_hangs() {
     on_both_stores(async |stage| {
         let open = stage.open_driven(&[("BACKSTITCH_LIFECYCLE_SITES_TIMEOUT", "500ms")]).await;
         stage.services.will("vercel_creating", Mood::Hangs);
@@ -147,7 +147,7 @@ async fn somebody_can_give_a_site_up_while_its_action_hangs_and_its_answer_is_la
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_transition_sends_one_message_that_ends_in_the_new_state() {
+async fn every_transition_publishes_one_message() {
     on_both_stores(async |stage| {
         let open = stage.open_driven(&[]).await;
         open.start("s", &json!({ "correlation_id": "c" })).await;

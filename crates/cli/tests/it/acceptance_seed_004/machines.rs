@@ -101,7 +101,7 @@ async fn a_machine_may_be_written_in_yaml() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_machine_of_sites_is_built_in_and_nobody_declares_it_anew() {
+async fn machine_of_sites_is_built_in_and_cannot_be_declared() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         let path = "/v1/lifecycles/site-provisioning";
@@ -215,7 +215,7 @@ async fn the_work_of_a_state_is_taken_by_an_outside_worker() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_calls_services_survives_a_restart_with_its_machine() {
+async fn machine_with_calls_survives_a_restart() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         let actions = json!({ "packed": { "next": { "ok": "sent" } }, "sent": { "http": { "url": stage.services.url() }, "next": { "ok": "delivered" }, "retry": { "count": 20, "delay": "10ms" } } });
@@ -236,7 +236,7 @@ async fn what_calls_services_survives_a_restart_with_its_machine() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_machines_put_in_at_once_each_accepted_one_was_active_and_a_refused_one_leaves_nothing() {
+async fn concurrent_machine_puts_are_active_or_leave_nothing() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         let path = format!("{MACHINE}?apply=true");

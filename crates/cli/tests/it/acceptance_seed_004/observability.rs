@@ -22,7 +22,7 @@ async fn has_metrics(open: &Open, expected: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn starts_transitions_and_failures_are_counted_by_machine_state_and_kind() {
+async fn lifecycle_metrics_count_by_machine_state_and_kind() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         open.bring("a", "live").await;
@@ -48,7 +48,7 @@ async fn starts_transitions_and_failures_are_counted_by_machine_state_and_kind()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_been_in_its_state_for_too_long_is_told_by_health_and_a_metric() {
+async fn stuck_instance_is_reported_by_health_and_a_metric() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         let actions =
@@ -84,7 +84,7 @@ async fn what_has_been_in_its_state_for_too_long_is_told_by_health_and_a_metric(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transition_to_failed_is_counted_as_a_failure_of_no_known_kind() {
+async fn transition_to_failed_counts_as_internal() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         open.start("s", &json!({})).await;

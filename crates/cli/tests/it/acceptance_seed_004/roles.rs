@@ -64,7 +64,7 @@ async fn every_route_lets_through_who_it_is_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_operators_and_admins_change_is_recorded() {
+async fn changes_by_operators_and_admins_are_audited() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         open.declare(&crate::acceptance_seed_004::machines::parcel()).await;

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::acceptance_seed_004::stage::{AWAITING, PATH, expect, led_to, on_both_stores, refused, site};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_happy_path_is_walked_edge_by_edge_and_every_transition_is_in_the_log() {
+async fn happy_path_follows_every_edge_and_is_logged() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         let begun = open.start("s", &json!({})).await;
@@ -122,7 +122,7 @@ async fn awaiting_github_is_left_by_start_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_a_site_stands_is_told_in_the_seeds_words() {
+async fn site_is_shown_in_the_terms_of_the_requirements() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         let wish = json!({ "site_id": "acme docs/ü", "correlation_id": "c-1", "repository": "acme/docs" });

@@ -35,7 +35,7 @@ async fn the_events_of_a_site_are_streamed_to_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_that_comes_back_gets_exactly_what_it_missed() {
+async fn reconnecting_reader_gets_exactly_what_it_missed() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         open.bring("s", "vercel_created").await;
@@ -68,7 +68,7 @@ async fn a_reader_that_comes_back_gets_exactly_what_it_missed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_another_node_does_is_streamed_too() {
+async fn events_of_another_node_are_streamed() {
     on_both_stores(async |stage| {
         if !stage.place.is_shared() {
             return;
@@ -86,7 +86,7 @@ async fn what_another_node_does_is_streamed_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everything_is_heard_among_all_events_and_by_its_machine_and_type() {
+async fn event_stream_filters_by_machine_and_type() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         let listen =
@@ -115,7 +115,7 @@ async fn everything_is_heard_among_all_events_and_by_its_machine_and_type() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_that_is_ahead_of_the_log_is_told_so_instead_of_waiting_for_ever() {
+async fn reader_ahead_of_the_log_is_refused() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         open.bring("s", "source_resolving").await;

@@ -34,7 +34,7 @@ async fn the_view_provisioning_sagas_has_the_seeds_columns() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_database_itself_knows_the_states_and_keeps_ends_as_they_are() {
+async fn database_restricts_states_and_freezes_ends() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
         open.bring("a", "live").await;

@@ -36,7 +36,7 @@ async fn a_definition_is_staged_looked_at_applied_and_discarded() {
 }
 
 #[tokio::test]
-async fn every_mistake_is_told_with_its_place() {
+async fn all_errors_are_reported_with_their_paths() {
     let stage = Stage::new().await;
     let file =
         stage.file("bad.yaml", "name: bad\nsteps:\n  - { idd: a, action: { http: { url: 'ftp://x' } } }\n");

@@ -12,7 +12,7 @@ async fn doctor(answer: &serde_json::Value, arguments: &[&str]) -> Ran {
 }
 
 #[tokio::test]
-async fn a_server_that_is_well_is_told_so() {
+async fn healthy_server_has_no_findings() {
     let answer = json!({"status": "ok", "checked_at": "2030-01-31T12:00:00Z", "findings": [],
         "checks": [{"name": "stuck sagas", "status": "ok"}]});
     let told = doctor(&answer, &[]).await.good();
@@ -21,7 +21,7 @@ async fn a_server_that_is_well_is_told_so() {
 }
 
 #[tokio::test]
-async fn any_finding_is_told_with_what_to_do_and_fails() {
+async fn finding_is_shown_with_its_remedy_and_fails() {
     let findings = json!([
         {"check": "stuck rollbacks", "severity": "error", "subject": "saga 0192", "message": "cannot be undone\u{1b}[2J",
          "action": "backstitch resolve"},
@@ -53,7 +53,7 @@ const ANY_DISK: [(&str, &str); 4] = [
 ];
 
 #[tokio::test]
-async fn a_real_server_is_well_until_a_rollback_fails_and_again_once_it_is_resolved() {
+async fn doctor_command_follows_a_failed_rollback() {
     on_both_stores_with(&ANY_DISK, async |stage: Stage| {
         let told = stage.run(&["doctor"]).await.good();
         for words in ["✓ ok", "failed_rollbacks", "disk_space", "✓ nothing to find fault with"] {

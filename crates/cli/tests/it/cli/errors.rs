@@ -21,7 +21,7 @@ async fn a_server_that_does_not_run_is_named_with_how_to_start_one() {
 }
 
 #[tokio::test]
-async fn what_is_no_backstitch_server_is_told_so() {
+async fn foreign_server_is_reported() {
     let page = "<html>\u{1b}]0;gotcha\u{7}hello</html>";
     for stub in [
         Stub::answering("200 OK", "text/html", page).await,
@@ -41,7 +41,7 @@ async fn what_is_no_backstitch_server_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_missing_wrong_or_weak_key_is_told_with_how_to_make_another() {
+async fn key_errors_say_how_to_create_a_key() {
     let mut stage = Stage::new().await;
     let viewer = create_key(&stage.place.db(), "viewer").await;
     // A server that is new knows of it at once.
@@ -110,14 +110,14 @@ async fn wrong_usage_has_an_exit_code_of_its_own() {
 }
 
 #[tokio::test]
-async fn what_the_server_says_about_a_parameter_is_told() {
+async fn servers_parameter_error_is_shown() {
     let stage = Stage::new().await;
     let told = stage.run(&["ps", "--status", "done"]).await.failed();
     assert!(told.contains("use pending, running") && told.contains("/docs/errors/bad-query"), "{told}");
 }
 
 #[tokio::test]
-async fn whoever_stops_reading_is_not_told_of_an_error() {
+async fn closed_output_pipe_is_no_error() {
     let stage = Stage::new().await;
     for _ in 0..3 {
         stage.order(&[]).await;

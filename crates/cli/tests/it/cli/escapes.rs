@@ -41,7 +41,7 @@ async fn a_payload_full_of_escapes_stays_text() {
 }
 
 #[tokio::test]
-async fn what_was_typed_is_not_sent_back_raw_either() {
+async fn typed_text_is_escaped_in_errors() {
     let stage = Stage::new().await;
     for arguments in [
         &["show", NASTY][..],

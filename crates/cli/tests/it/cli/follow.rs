@@ -11,7 +11,7 @@ use crate::support::program::command;
 use crate::support::within;
 
 #[tokio::test]
-async fn the_exit_code_tells_how_the_saga_ended() {
+async fn exit_code_shows_how_the_saga_ended() {
     on_both_stores(async |stage| {
         for (wishes, code, words) in [
             (&[][..], 0, "✓ succeeded"),
@@ -51,7 +51,7 @@ async fn programs_get_every_event_on_a_line() {
 }
 
 #[tokio::test]
-async fn a_rollback_that_was_resolved_is_followed_beyond_its_first_end() {
+async fn resolved_rollback_is_followed_past_its_first_end() {
     let stage = Stage::new().await;
     let id = stage.ended_order(&["refuse:inventory", "fail-undo:payment:1x"], "failed").await;
     stage.run(&["resolve", &id, "payment", "retry", "--note", "ada: again"]).await.good();
@@ -64,7 +64,7 @@ async fn a_rollback_that_was_resolved_is_followed_beyond_its_first_end() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_killed_and_started_again_is_followed_without_a_gap() {
+async fn follow_survives_a_server_restart_without_gaps() {
     on_both_stores(async |mut stage| {
         let id = stage.order(&["hang:logistics:1x"]).await;
         stage.asked_to_do(&id, Service::Logistics).await;

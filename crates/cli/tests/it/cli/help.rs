@@ -40,7 +40,7 @@ async fn help(words: &[String]) -> String {
 }
 
 #[tokio::test]
-async fn every_verb_that_asks_a_server_has_an_example_that_is_understood() {
+async fn every_remote_command_has_a_valid_example() {
     let commands = commands().await;
     assert!(commands.len() > 50, "{commands:?}");
     let mut understood = 0;

@@ -49,7 +49,7 @@ async fn unprinted_key_error_names_the_revoke_command() {
 }
 
 #[tokio::test]
-async fn keys_are_listed_in_a_table_that_fits_and_their_names_stay_text() {
+async fn keys_are_listed_in_a_table_with_escaped_names() {
     let keys = Keys::new();
     let nobody = keys.run(&["list"]).await;
     assert!(nobody.stderr.contains("backstitch keys create"), "{nobody:?}");

@@ -38,7 +38,7 @@ impl Swallower {
 }
 
 #[tokio::test]
-async fn a_start_whose_answer_is_lost_is_asked_for_again_and_starts_once() {
+async fn start_with_a_lost_response_is_retried_once() {
     on_both_stores(async |stage| {
         let swallower = Swallower::before(stage.program.client.address, 2).await;
         let input = stage.wishing(&[]);
@@ -54,7 +54,7 @@ async fn a_start_whose_answer_is_lost_is_asked_for_again_and_starts_once() {
 }
 
 #[tokio::test]
-async fn an_event_whose_answer_is_lost_is_told_once() {
+async fn event_with_a_lost_response_is_sent_once() {
     let stage = Stage::new().await;
     let swallower = Swallower::before(stage.program.client.address, 1).await;
     let arguments = ["webhooks", "events", "send", "a.b", "--server", &swallower.url, "--json"];
@@ -63,7 +63,7 @@ async fn an_event_whose_answer_is_lost_is_told_once() {
 }
 
 #[tokio::test]
-async fn whoever_is_out_of_patience_is_told_how_to_be_sure() {
+async fn exhausted_patience_shows_the_key_to_retry() {
     let stage = Stage::new().await;
     let swallower = Swallower::before(stage.program.client.address, usize::MAX).await;
     let arguments = ["start", "order", "--server", &swallower.url, "--patience", "200ms"];

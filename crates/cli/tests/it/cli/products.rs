@@ -8,7 +8,7 @@ use crate::cli::stage::{Stage, on_both_stores};
 const ORDER: &str = r#"{"order_id": "o-1", "customer_id": "c-1", "items": [{"sku": "book", "quantity": 1}], "amount": "19.90"}"#;
 
 #[tokio::test]
-async fn services_are_staged_and_applied_and_orders_are_worked_off_by_them() {
+async fn orders_use_applied_services() {
     on_both_stores(async |stage: Stage| {
         let nowhere = stage.run_on(&["orders", "start", "-"], ORDER).await.failed();
         assert!(nowhere.contains("/docs/errors/"), "{nowhere}");

@@ -153,7 +153,7 @@ async fn the_beginning_of_an_id_is_enough_where_it_is_the_only_one() {
 }
 
 #[tokio::test]
-async fn an_unknown_saga_is_told_with_the_nearest_ones() {
+async fn unknown_saga_error_suggests_similar_ids() {
     let stage = Stage::new().await;
     let none = stage.run(&["show", "01923c4e-5b6a-7000-8000-000000000001"]).await.failed();
     assert!(none.contains("there is no saga yet"), "{none}");
@@ -172,7 +172,7 @@ async fn an_unknown_saga_is_told_with_the_nearest_ones() {
 }
 
 #[tokio::test]
-async fn an_unknown_definition_is_told_with_the_nearest_ones() {
+async fn unknown_definition_error_suggests_similar_names() {
     let stage = Stage::new().await;
     for arguments in [
         &["start", "odrer"][..],

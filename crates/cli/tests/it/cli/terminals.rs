@@ -55,7 +55,7 @@ async fn a_rollback_empties_the_bars_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_killed_in_the_middle_is_waited_for_and_followed_on() {
+async fn follow_waits_for_a_killed_server_and_continues() {
     on_both_stores(async |mut stage| {
         let id = stage.order(&["hang:inventory:1x"]).await;
         stage.asked_to_do(&id, Service::Inventory).await;
@@ -74,7 +74,7 @@ async fn a_server_that_is_killed_in_the_middle_is_waited_for_and_followed_on() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_come_back_is_given_up_with_what_to_do() {
+async fn follow_ends_with_advice_if_the_server_stays_away() {
     let mut stage = Stage::new().await;
     let id = stage.order(&["hang:inventory:1x"]).await;
     stage.asked_to_do(&id, Service::Inventory).await;
@@ -84,7 +84,7 @@ async fn a_server_that_does_not_come_back_is_given_up_with_what_to_do() {
     assert_eq!(terminal.end().await, 1);
     let screen = terminal.screen();
     for words in
-        ["has not come back within 1s", "is on disk and goes on", &format!("backstitch follow {id} --after ")]
+        ["did not respond within 1s", "is durable and continues", &format!("backstitch follow {id} --after ")]
     {
         assert!(screen.contains(words), "{words}: {screen}");
     }
@@ -97,7 +97,7 @@ async fn a_server_that_does_not_come_back_is_given_up_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn whoever_follows_on_sees_what_the_events_before_have_led_to() {
+async fn follow_after_an_event_shows_the_earlier_state() {
     let stage = Stage::new().await;
     let id = stage.order(&["hang:inventory:1x"]).await;
     stage.asked_to_do(&id, Service::Inventory).await;
@@ -135,7 +135,7 @@ async fn ctrl_c_leaves_the_saga_alone_and_says_so() {
     terminal.shows("inventory running").await;
     terminal.press(b"\x03").await;
     assert_eq!(terminal.end().await, 1);
-    assert!(terminal.screen().contains("goes on without this command"), "{}", terminal.screen());
+    assert!(terminal.screen().contains("continues without this command"), "{}", terminal.screen());
     stage.services.release();
     let saga = stage.program.client.ended(&id).await;
     assert_eq!(saga["status"], "succeeded", "{saga}");

@@ -58,7 +58,7 @@ async fn a_subscription_is_made_changed_tested_and_deleted() {
 }
 
 #[tokio::test]
-async fn an_event_is_sent_given_up_requeued_and_replayed() {
+async fn event_is_sent_dead_lettered_requeued_and_replayed() {
     on_both_stores(async |stage| {
         let receiver = Stub::answering("500 Internal Server Error", "text/plain", "\u{1b}[31mno").await;
         let create = ["webhooks", "subscriptions", "create", "--url", &receiver.url(), "--events", "*"];
@@ -99,14 +99,14 @@ async fn an_event_is_sent_given_up_requeued_and_replayed() {
 
         let range = ["--since", "2000-01-01T00:00:00Z", "--until", "2100-01-01T00:00:00Z"];
         let replay = [&["webhooks", "replay", &subscription][..], &range, &["--name", "once"]].concat();
-        assert_eq!(stage.run(&replay).await.good(), "1 event is sent once more, as once\n");
-        assert_eq!(stage.run(&replay).await.good(), "0 events are sent once more, as once\n");
+        assert_eq!(stage.run(&replay).await.good(), "1 event is sent again as replay once\n");
+        assert_eq!(stage.run(&replay).await.good(), "0 events are sent again as replay once\n");
     })
     .await;
 }
 
 #[tokio::test]
-async fn nobody_requeues_everything_by_leaving_something_out() {
+async fn requeueing_everything_needs_an_explicit_flag() {
     let stage = Stage::new().await;
     for arguments in [&["dead-letters", "requeue"][..], &["dead-letters", "requeue", "17", "--all"]] {
         let refused = stage.run(arguments).await;
@@ -115,6 +115,6 @@ async fn nobody_requeues_everything_by_leaving_something_out() {
     }
     assert_eq!(
         stage.run(&["dead-letters", "requeue", "--all"]).await.good(),
-        "0 dead letters are sent after all\n"
+        "0 dead letters are requeued\n"
     );
 }

@@ -73,7 +73,7 @@ async fn from_every_form_that_is_refused_a_way_leads_back_to_a_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_asks_for_what_is_not_there_stays_who_they_are() {
+async fn missing_page_keeps_the_session() {
     on_both_stores(async |stage| {
         let viewer = stage.as_role("viewer").await;
         for (path, status) in

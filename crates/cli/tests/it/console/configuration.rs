@@ -53,7 +53,7 @@ async fn a_definition_is_written_looked_at_applied_and_discarded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn services_and_timeouts_of_orders_are_staged_applied_and_discarded() {
+async fn order_settings_are_staged_applied_and_discarded() {
     on_both_stores(async |stage| {
         let admin = stage.as_role("admin").await;
         let form = admin.see("/orders").await.must_form("/orders/services");

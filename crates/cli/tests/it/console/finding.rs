@@ -40,7 +40,7 @@ async fn whatever_has_this_id_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_overview_says_what_runs_what_is_stuck_and_which_nodes_there_are() {
+async fn overview_shows_running_and_stuck_sagas_and_nodes() {
     on_both_stores(async |stage| {
         stage.declare_waiting("slow").await;
         let waiting = stage.start_waiting("slow").await;

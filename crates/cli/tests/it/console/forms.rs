@@ -54,7 +54,7 @@ async fn a_form_of_another_site_or_without_its_token_does_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_decided_on_something_that_has_moved_on_is_not_done() {
+async fn decision_on_an_outdated_state_is_refused() {
     on_both_stores(async |stage| {
         stage.declare_waiting("slow").await;
         let saga = stage.start_waiting("slow").await;
@@ -82,7 +82,7 @@ async fn what_was_decided_on_something_that_has_moved_on_is_not_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_looks_as_it_did_but_has_moved_on_meanwhile_is_not_touched() {
+async fn change_that_looks_the_same_is_still_detected() {
     on_both_stores(async |stage| {
         stage.declare("order").await;
         let operator = stage.as_role("operator").await;
@@ -116,7 +116,7 @@ async fn what_looks_as_it_did_but_has_moved_on_meanwhile_is_not_touched() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_form_for_many_leads_to_a_page_that_can_be_looked_at_again_and_does_nothing_twice() {
+async fn bulk_form_result_can_be_reloaded_without_repeating() {
     on_both_stores(async |stage| {
         stage.declare("order").await;
         let operator = stage.as_role("operator").await;
@@ -148,7 +148,7 @@ async fn a_form_for_many_leads_to_a_page_that_can_be_looked_at_again_and_does_no
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_there_or_cannot_be_read_is_told_in_a_page() {
+async fn errors_are_shown_as_pages() {
     on_both_stores(async |stage| {
         let admin = stage.as_role("admin").await;
         for (path, status) in [

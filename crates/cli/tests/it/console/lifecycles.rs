@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::console::stage::{PARCEL, expect, on_both_stores};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lifecycle_is_moved_on_failed_and_started_again_only_where_it_may_go() {
+async fn lifecycle_actions_follow_the_machine() {
     on_both_stores(async |stage| {
         stage.declare_parcel().await;
         for key in ["p-1", "a/b <c>"] {
@@ -75,7 +75,7 @@ async fn a_lifecycle_is_moved_on_failed_and_started_again_only_where_it_may_go()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_that_is_staged_is_applied_or_discarded_as_it_was_seen() {
+async fn staged_machine_is_applied_or_discarded_as_seen() {
     on_both_stores(async |stage| {
         stage.declare_parcel().await;
         let next = PARCEL.replace("nobody_home", "no_door");
@@ -98,7 +98,7 @@ async fn a_machine_that_is_staged_is_applied_or_discarded_as_it_was_seen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_stands_in_a_state_that_the_newest_version_lacks_is_counted_and_found() {
+async fn instances_in_states_of_old_versions_are_found() {
     on_both_stores(async |stage| {
         stage.declare_parcel().await;
         expect(&stage.api.post("/v1/lifecycles/parcel/p-1/start", &json!({})).await, 202);
@@ -121,7 +121,7 @@ async fn what_stands_in_a_state_that_the_newest_version_lacks_is_counted_and_fou
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_long_history_the_newest_is_shown_and_the_rest_a_page_at_a_time() {
+async fn long_history_shows_the_newest_and_pages_the_rest() {
     on_both_stores(async |stage| {
         let machine = "{name: lamp, initial: off, states: [off, on, broken], terminal: [broken], edges: [[off, on], [on, off], [on, broken]]}";
         expect(&stage.put("/v1/lifecycles/lamp?apply=true", machine).await, 201);
@@ -147,7 +147,7 @@ async fn of_a_long_history_the_newest_is_shown_and_the_rest_a_page_at_a_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_what_is_large_in_a_history_the_beginning_is_shown_and_all_of_it_is_reached() {
+async fn large_history_values_are_shortened_with_a_link() {
     on_both_stores(async |stage| {
         stage.declare_parcel().await;
         let large = |end: &str| json!({ "text": format!("{}{end}", "x".repeat(60_000)) });

@@ -36,7 +36,7 @@ async fn hears(stream: &mut Incoming, words: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_is_told_that_something_has_changed_and_when_it_is_over() {
+async fn page_is_notified_of_changes_and_of_the_end() {
     on_both_stores(async |stage| {
         stage.declare_waiting("slow").await;
         let saga = stage.start_waiting("slow").await;
@@ -58,7 +58,7 @@ async fn a_page_is_told_that_something_has_changed_and_when_it_is_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_changed_before_anybody_listens_is_told_at_once() {
+async fn change_before_listening_is_notified_at_once() {
     on_both_stores(async |stage| {
         stage.declare_waiting("slow").await;
         let saga = stage.start_waiting("slow").await;
@@ -74,7 +74,7 @@ async fn what_has_changed_before_anybody_listens_is_told_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_follows_is_not_told_any_more_once_their_key_is_revoked() {
+async fn live_updates_end_when_the_key_is_revoked() {
     on_both_stores(async |stage| {
         let viewer = stage.as_role("viewer").await;
         let mut stream = followed(&viewer, "/live").await;
@@ -87,7 +87,7 @@ async fn whoever_follows_is_not_told_any_more_once_their_key_is_revoked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_follows_is_not_told_any_more_once_they_have_signed_out() {
+async fn live_updates_end_at_sign_out() {
     on_both_stores(async |stage| {
         let [leaves, stays] = [stage.as_role("viewer").await, stage.as_role("viewer").await];
         let [mut ends, mut goes_on] = [followed(&leaves, "/live").await, followed(&stays, "/live").await];

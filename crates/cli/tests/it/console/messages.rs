@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::console::stage::{expect, on_both_stores};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_was_given_up_is_shown_with_its_error_and_sent_again_once() {
+async fn aborted_message_shows_its_error_and_is_requeued_once() {
     on_both_stores(async |stage| {
         let id = stage.aborted("m-1").await;
         let operator = stage.as_role("operator").await;
@@ -28,7 +28,7 @@ async fn a_message_that_was_given_up_is_shown_with_its_error_and_sent_again_once
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_topics_the_first_are_listed_and_it_is_said_that_there_are_more() {
+async fn long_topic_list_says_that_there_are_more() {
     on_both_stores(async |stage| {
         let viewer = stage.as_role("viewer").await;
         let more = "these are the first 50 by name";

@@ -38,7 +38,7 @@ async fn status(browser: &Browser, method: &Method, path: &str, token: &str) -> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_page_and_form_lets_through_the_roles_it_names_and_no_other() {
+async fn every_page_and_form_admits_exactly_its_roles() {
     on_both_stores(async |stage| {
         let nobody = Browser::new(&stage.program.client);
         let mut browsers = Vec::new();

@@ -83,7 +83,7 @@ async fn a_rollback_that_is_stuck_is_decided_about_with_a_note() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_are_cancelled_or_resolved_once_it_was_shown_how_many_they_are() {
+async fn bulk_actions_need_a_preview_with_a_count() {
     on_both_stores(async |stage| {
         stage.declare_waiting("slow").await;
         let mut sagas = Vec::new();
@@ -135,7 +135,7 @@ async fn many_are_cancelled_or_resolved_once_it_was_shown_how_many_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_step_that_is_stuck_is_decided_about_when_many_are_resolved() {
+async fn bulk_resolution_covers_every_stuck_step() {
     on_both_stores(async |stage| {
         stage.declare_stuck_twice("order").await;
         let saga = stage.stuck_twice("order").await;
@@ -168,7 +168,7 @@ async fn a_note_as_long_as_its_field_is_kept_whatever_its_letters_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_ids_that_differ_in_blanks_those_are_cancelled_that_were_shown() {
+async fn bulk_cancel_distinguishes_ids_with_spaces() {
     on_both_stores(async |stage| {
         stage.declare_waiting("slow").await;
         let mut sagas = Vec::new();
@@ -189,7 +189,7 @@ async fn of_ids_that_differ_in_blanks_those_are_cancelled_that_were_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_filter_that_was_emptied_says_nothing_and_too_many_are_refused() {
+async fn empty_filter_is_ignored_and_too_many_are_refused() {
     on_both_stores(async |stage| {
         stage.declare("order").await;
         stage.api.start(&json!({ "definition": "order", "attributes": { "tenant": "acme" } })).await;
@@ -219,7 +219,7 @@ async fn a_filter_that_was_emptied_says_nothing_and_too_many_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sagas_are_listed_by_what_is_asked_for_a_page_at_a_time() {
+async fn sagas_are_listed_by_filter_in_pages() {
     on_both_stores(async |stage| {
         stage.declare("order").await;
         for number in 0..120 {
@@ -247,7 +247,7 @@ async fn sagas_are_listed_by_what_is_asked_for_a_page_at_a_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_long_log_the_newest_is_shown_and_the_rest_a_page_at_a_time() {
+async fn long_log_shows_the_newest_and_pages_the_rest() {
     on_both_stores(async |stage| {
         let retry = json!({ "count": 600, "delay": "1ms", "backoff": "fixed" });
         let step = json!({ "id": "first", "retry": retry, "action": { "http": { "url": stage.services.url("first") } } });
@@ -276,7 +276,7 @@ async fn of_a_long_log_the_newest_is_shown_and_the_rest_a_page_at_a_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_what_is_large_in_a_saga_the_beginning_is_shown_and_all_of_it_is_reached() {
+async fn large_saga_values_are_shortened_with_a_link() {
     on_both_stores(async |stage| {
         let text = |end: &str| json!({ "text": format!("{}{end}", "x".repeat(100_000)) });
         stage.services.answer("first", 200, &text("first_ends").to_string());

@@ -8,7 +8,7 @@ use crate::support::program::output_of;
 use crate::support::{Program, on_both};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_has_not_signed_in_is_asked_for_a_key_and_led_back() {
+async fn visitor_signs_in_and_is_redirected_back() {
     on_both_stores(async |stage| {
         let nobody = Browser::new(&stage.program.client);
         let page = nobody.get("/sagas?status=failed").await;
@@ -52,7 +52,7 @@ async fn a_wrong_key_or_one_that_may_see_nothing_opens_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cookie_that_was_changed_or_is_over_is_none() {
+async fn changed_or_expired_cookie_is_invalid() {
     on_both_stores(async |stage| {
         let viewer = stage.as_role("viewer").await;
         viewer.see("/").await;
@@ -77,7 +77,7 @@ async fn a_cookie_that_was_changed_or_is_over_is_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_signs_out_is_out_wherever_their_cookie_is() {
+async fn sign_out_invalidates_every_copy_of_the_cookie() {
     on_both_stores(async |stage| {
         let [leaves, stays] = [stage.as_role("viewer").await, stage.as_role("viewer").await];
         let token = leaves.see("/").await.form_token();
@@ -116,7 +116,7 @@ async fn a_session_ends_with_its_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_has_an_old_session_or_another_one_signs_in_all_the_same() {
+async fn old_session_does_not_prevent_a_sign_in() {
     on_both_stores(async |stage| {
         let operator = stage.as_role("operator").await;
         let again = operator.try_to_sign_in(stage.key("admin")).await;
@@ -142,7 +142,7 @@ async fn whoever_has_an_old_session_or_another_one_signs_in_all_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_page_forbids_what_it_does_not_need() {
+async fn content_security_policy_is_minimal() {
     on_both_stores(async |stage| {
         let viewer = stage.as_role("viewer").await;
         let pages =

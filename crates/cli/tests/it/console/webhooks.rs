@@ -57,7 +57,7 @@ async fn a_subscription_is_tested_disabled_enabled_and_replayed_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_given_up_is_shown_with_its_attempts_and_sent_after_all() {
+async fn dead_letter_shows_its_attempts_and_is_requeued() {
     on_both_stores(async |stage| {
         let id = stage.subscribe("hook").await;
         stage.services.answer("hook", 400, "wrong version");
@@ -139,7 +139,7 @@ async fn as_many_dead_letters_are_sent_as_were_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_database_cannot_say_is_not_told_as_gone() {
+async fn database_error_is_not_shown_as_missing() {
     on_both_stores(async |stage| {
         stage.subscribe("hook").await;
         stage.services.answer("hook", 400, "no");

@@ -132,7 +132,7 @@ async fn many_are_cancelled_at_once_after_it_was_shown_how_many() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_goes_on_when_its_server_was_away_and_says_so_meanwhile() {
+async fn page_reconnects_after_a_server_outage() {
     let mut stage = Stage::set().await;
     let screen = stage.signed_in("operator").await;
     let running = stage.population.waiting[0].clone();
@@ -147,7 +147,7 @@ async fn a_page_goes_on_when_its_server_was_away_and_says_so_meanwhile() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_has_not_signed_in_is_asked_to_and_then_led_on() {
+async fn visitor_signs_in_and_continues() {
     let stage = Stage::set().await;
     let screen = crate::console_in_browser::screen::Screen::on(stage.server.client.address).await;
     let failed = "/sagas?status=failed";

@@ -15,7 +15,7 @@ async fn press_key(screen: &Screen, key: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_id_is_copied_with_a_click_also_where_there_is_no_clipboard_to_write_to() {
+async fn id_is_copied_even_without_a_clipboard() {
     let stage = Stage::set().await;
     let screen = stage.signed_in("viewer").await;
     let saga = &stage.population.waiting[0];
@@ -40,7 +40,7 @@ async fn an_id_is_copied_with_a_click_also_where_there_is_no_clipboard_to_write_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_button_that_is_pressed_twice_is_called_what_it_was() {
+async fn button_pressed_twice_keeps_its_label() {
     let stage = Stage::set().await;
     let screen = stage.signed_in("viewer").await;
     screen.browser.allow_clipboard().await;
@@ -82,7 +82,7 @@ async fn exact_times_are_reached_by_keyboard_and_by_touch() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_done_is_said_once() {
+async fn result_message_is_announced_once() {
     let stage = Stage::set().await;
     let screen = stage.signed_in("operator").await;
     let running = &stage.population.waiting[0];

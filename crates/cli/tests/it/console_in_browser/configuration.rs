@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::console_in_browser::stage::Stage;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_definition_is_written_with_its_mistakes_told_applied_and_the_next_one_discarded() {
+async fn definition_is_written_validated_applied_and_discarded() {
     let stage = Stage::set().await;
     let screen = stage.signed_in("admin").await;
     screen.open("/definitions").await;
@@ -36,7 +36,7 @@ async fn a_definition_is_written_with_its_mistakes_told_applied_and_the_next_one
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn services_and_timeouts_of_orders_are_staged_applied_and_discarded() {
+async fn order_settings_are_staged_applied_and_discarded() {
     let stage = Stage::set().await;
     let screen = stage.signed_in("admin").await;
     let refund = stage.services.url("refund");

@@ -31,7 +31,7 @@ async fn is_replaced(screen: &Screen, part: &str, change: impl AsyncFnOnce()) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_changed_while_the_server_was_away_is_shown_when_it_is_back() {
+async fn changes_during_an_outage_are_shown_afterwards() {
     let mut stage = Stage::set().await;
     let screen = stage.signed_in("operator").await;
     let running = stage.population.waiting[0].clone();
@@ -55,7 +55,7 @@ async fn what_changed_while_the_server_was_away_is_shown_when_it_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_looks_on_while_their_key_is_revoked_is_led_to_the_sign_in() {
+async fn open_page_redirects_when_its_key_is_revoked() {
     let stage = Stage::set().await;
     let screen = stage.signed_in("operator").await;
     screen.open(&format!("/sagas/{}", stage.population.waiting[0])).await;
@@ -70,7 +70,7 @@ async fn whoever_looks_on_while_their_key_is_revoked_is_led_to_the_sign_in() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_somebody_types_stays_while_the_page_goes_on() {
+async fn typed_text_survives_live_updates() {
     let stage = Stage::set().await;
     let screen = stage.signed_in("operator").await;
     screen.open("/alerts").await;
@@ -86,7 +86,7 @@ async fn what_somebody_types_stays_while_the_page_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_somebody_has_opened_pressed_or_scrolled_goes_on_to_follow_and_stays_as_it_is() {
+async fn opened_and_scrolled_parts_survive_live_updates() {
     let stage = Stage::set().await;
     let screen = stage.signed_in("operator").await;
     let running = &stage.population.waiting[0];
@@ -141,7 +141,7 @@ async fn another_alert(stage: &Stage) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_is_about_to_press_a_button_presses_that_one_whatever_has_come_above_it() {
+async fn focused_button_is_not_replaced_by_live_updates() {
     let stage = Stage::set().await;
     let (screen, first) = (stage.signed_in("operator").await, another_alert(&stage).await);
     screen.open("/alerts").await;
@@ -162,7 +162,7 @@ async fn whoever_is_about_to_press_a_button_presses_that_one_whatever_has_come_a
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_held_back_for_somebody_is_shown_once_they_have_left() {
+async fn deferred_update_is_shown_after_the_focus_leaves() {
     let stage = Stage::set().await;
     let (screen, first) = (stage.signed_in("operator").await, another_alert(&stage).await);
     screen.open("/alerts").await;
@@ -179,7 +179,7 @@ async fn what_was_held_back_for_somebody_is_shown_once_they_have_left() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_stands_on_a_link_stays_on_it_and_on_no_other_once_it_is_gone() {
+async fn focus_stays_on_its_link_or_is_lost() {
     let stage = Stage::set().await;
     let screen = stage.signed_in("viewer").await;
     let failed = "/sagas?status=failed";
@@ -204,7 +204,7 @@ async fn whoever_stands_on_a_link_stays_on_it_and_on_no_other_once_it_is_gone() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_seventh_tab_opens_because_those_that_are_not_seen_do_not_listen() {
+async fn hidden_tabs_do_not_use_connections() {
     let stage = Stage::set().await;
     let screen = Screen::of(Browser::start_with_tabs().await, stage.server.client.address).await;
     screen.sign_in(stage.key("viewer")).await;

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::console_in_browser::stage::Stage;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_is_given_up_before_the_eyes_and_sent_again() {
+async fn message_is_aborted_live_and_requeued() {
     let stage = Stage::set().await;
     stage.services.answer("topic", 400, "no such parcel");
     let screen = stage.signed_in("operator").await;

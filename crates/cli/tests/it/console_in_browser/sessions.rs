@@ -21,7 +21,7 @@ async fn an_open_page_asks_to_sign_in_again_once_its_key_has_expired() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_open_page_asks_to_sign_in_again_once_its_key_is_revoked_and_the_key_opens_nothing() {
+async fn revoked_key_sends_an_open_page_to_the_sign_in() {
     let stage = Stage::set().await;
     let running = &stage.population.waiting[0];
     let screen = stage.signed_in("operator").await;
@@ -55,7 +55,7 @@ async fn a_form_that_is_sent_after_the_session_has_ended_does_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_decision_about_what_has_moved_on_is_not_taken_and_the_page_says_so() {
+async fn outdated_decision_is_refused_with_a_message() {
     let stage = Stage::set().await;
     let stuck = &stage.population.ended[1];
     let screen = stage.signed_in("operator").await;

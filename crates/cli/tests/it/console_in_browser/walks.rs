@@ -90,7 +90,7 @@ fn all_pages() -> BTreeSet<&'static str> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_page_can_be_reached_and_fits_by_day_and_by_night_at_a_desk_and_on_a_phone() {
+async fn every_page_fits_wide_narrow_light_and_dark() {
     let stage = Stage::set().await;
     let screen = stage.signed_in("admin").await;
     let places = walk(&screen, &beginnings(&stage).await, usize::MAX).await;

@@ -22,7 +22,7 @@ async fn press_form(screen: &Screen, action: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn dead_letters_are_sent_after_all_one_by_one_and_by_filter() {
+async fn dead_letters_are_requeued_singly_and_by_filter() {
     let stage = Stage::set().await;
     stage.services.answer("hook", 400, "not like this");
     let (subscription, page) = subscribe(&stage).await;
@@ -59,7 +59,7 @@ async fn dead_letters_are_sent_after_all_one_by_one_and_by_filter() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_endpoint_is_tested_disabled_enabled_and_told_once_more() {
+async fn endpoint_is_tested_disabled_enabled_and_replayed() {
     let stage = Stage::set().await;
     let (_, page) = subscribe(&stage).await;
     let screen = stage.signed_in("admin").await;

@@ -29,7 +29,7 @@ const CHECKS: [&str; 20] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_check_is_told_and_described() {
+async fn every_check_is_listed_and_documented() {
     on_both(async |place: Place| {
         let open = open(&place, &[]).await;
         let said = open.diagnosis().await;
@@ -48,7 +48,7 @@ async fn every_check_is_told_and_described() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_metric_is_there_though_nobody_asks() {
+async fn doctor_metric_exists_without_a_request() {
     on_both(async |place: Place| {
         let open = open(&place, &[("BACKSTITCH_DOCTOR_INTERVAL", "1s")]).await;
         let metrics = async || String::from_utf8(open.client.get("/metrics").await.body.to_vec()).unwrap();

@@ -90,7 +90,7 @@ async fn node_beyond_the_skew_limit_is_not_ready() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_with_little_room_and_a_long_log_are_found_where_there_is_a_file() {
+async fn full_disk_and_long_wal_are_found_on_sqlite() {
     on_both(async |place: Place| {
         // More room than any disk has.
         let wish = ("BACKSTITCH_DOCTOR_DISK_ERROR_BYTES", "9223372036854775807");
@@ -108,7 +108,7 @@ async fn a_disk_with_little_room_and_a_long_log_are_found_where_there_is_a_file(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_check_that_cannot_be_made_is_a_finding_and_the_others_are_made() {
+async fn failed_check_is_a_finding_and_others_run() {
     on_both(async |place: Place| {
         let open = open(&place, &[]).await;
         place.rows("alter table alert_notices rename to elsewhere").await;
@@ -121,7 +121,7 @@ async fn a_check_that_cannot_be_made_is_a_finding_and_the_others_are_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_does_not_answer_is_told_and_the_answer_comes_all_the_same() {
+async fn silent_database_is_a_finding_in_a_timely_response() {
     let address = crate::support::fresh_database().await;
     let place = Place::Postgres(address.clone());
     let open = open(&place, &[]).await;

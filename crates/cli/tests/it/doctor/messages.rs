@@ -33,7 +33,7 @@ async fn a_topic_without_a_route_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_old_message_is_found_and_so_are_messages_that_were_given_up() {
+async fn old_and_aborted_messages_are_found() {
     on_both(async |place: Place| {
         let open = open(&place, &[("BACKSTITCH_DOCTOR_STUCK_AFTER", "10m")]).await;
         write(&place, "late", "failed", -540, &in_seconds(&place, 3600)).await;

@@ -249,7 +249,7 @@ async fn remedy_of_a_rejected_item_resolves_the_finding() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn parked_items_are_listed_and_retried_over_http() {
+async fn parked_items_are_listed_and_retried_by_http() {
     on_both(async |place: Place| {
         let open = open(&place, &[]).await;
         park(&place, "outbox", &["1", "2"]).await;

@@ -18,7 +18,7 @@ async fn tell(open: &Open) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn webhooks_that_are_given_up_are_found_while_they_grow() {
+async fn growing_dead_letters_are_found() {
     on_both(async |place: Place| {
         let open = open(&place, &[]).await;
         let subscription = subscribe(&open, true).await;
@@ -39,7 +39,7 @@ async fn webhooks_that_are_given_up_are_found_while_they_grow() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disabled_subscription_with_a_backlog_is_found_until_it_is_enabled() {
+async fn disabled_subscription_with_a_backlog_is_found() {
     on_both(async |place: Place| {
         let open = open(&place, &[]).await;
         let subscription = subscribe(&open, false).await;
@@ -60,7 +60,7 @@ async fn a_disabled_subscription_with_a_backlog_is_found_until_it_is_enabled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_webhook_that_nobody_sends_is_found() {
+async fn unsent_webhook_is_found() {
     on_both(async |place: Place| {
         let open = open(&place, &[("BACKSTITCH_WEBHOOKS_CONCURRENCY", "0")]).await;
         subscribe(&open, true).await;
@@ -71,7 +71,7 @@ async fn a_webhook_that_nobody_sends_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lifecycles_that_are_stuck_or_that_nobody_drives_are_found() {
+async fn stuck_and_unclaimed_lifecycles_are_found() {
     on_both(async |place: Place| {
         let open = open(&place, &[("BACKSTITCH_LIFECYCLE_CONCURRENCY", "0")]).await;
         let machine = json!({
@@ -190,7 +190,7 @@ async fn pause_is_not_named_where_another_webhook_is_late() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_that_nobody_understood_are_found() {
+async fn rejected_lifecycle_requests_are_found() {
     on_both(async |place: Place| {
         let open = open(&place, &[]).await;
         assert_eq!(open.found("dead_letters").await, []);

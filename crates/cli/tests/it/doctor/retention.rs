@@ -6,7 +6,7 @@ use crate::doctor::stage::open;
 use crate::support::{Place, on_both};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_removal_that_is_held_up_is_found_until_it_goes_on() {
+async fn held_up_retention_is_found_until_it_continues() {
     on_both(async |place: Place| {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("removed");

@@ -62,7 +62,7 @@ fn free_on(disk: &Path) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_that_fills_up_is_a_warning_then_an_error_and_then_nothing_can_be_written() {
+async fn filling_disk_is_a_warning_then_an_error() {
     let folder = TempDir::new().unwrap();
     let limits = [
         ("BACKSTITCH_DOCTOR_DISK_WARNING_BYTES", (12 * MIB).to_string()),

@@ -13,7 +13,7 @@ fn one(severity: &str, subject: &str) -> Vec<(String, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_saga_without_owner_due_time_job_and_pause_is_found_and_what_is_advised_wakes_it() {
+async fn orphaned_saga_is_found_and_the_remedy_wakes_it() {
     on_both(async |place: Place| {
         let open = open(&place, &[]).await;
         open.declare().await;
@@ -39,7 +39,7 @@ async fn a_saga_without_owner_due_time_job_and_pause_is_found_and_what_is_advise
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sagas_of_a_definition_that_no_node_has_are_found_due_or_left_behind() {
+async fn sagas_of_an_unregistered_definition_are_found() {
     on_both(async |place: Place| {
         let open = open(&place, &[]).await;
         assert_eq!(open.found("definitions").await, []);
@@ -74,7 +74,7 @@ async fn finds_planted(open: &Open, check: &str, subject: &str, plant: impl Asyn
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_this_node_could_run_and_nobody_takes_up_is_found() {
+async fn unadopted_runnable_saga_is_found() {
     on_both(async |place: Place| {
         let open = open(&place, &[BLIND]).await;
         open.declare().await;
@@ -88,7 +88,7 @@ async fn what_this_node_could_run_and_nobody_takes_up_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_has_been_silent_for_long_and_owns_sagas_is_found_by_its_name() {
+async fn silent_node_with_sagas_is_found_by_name() {
     let place = Place::Postgres(crate::support::fresh_database().await);
     let open = open(&place, &[BLIND]).await;
     open.declare().await;
@@ -104,7 +104,7 @@ async fn a_node_that_has_been_silent_for_long_and_owns_sagas_is_found_by_its_nam
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_saga_that_waits_for_nothing_that_is_bound_to_come_is_found_and_one_whose_call_has_time_is_not() {
+async fn stuck_saga_is_found_and_a_running_call_is_not() {
     on_both(async |place: Place| {
         let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", silent.local_addr().unwrap());
@@ -125,7 +125,7 @@ async fn a_saga_that_waits_for_nothing_that_is_bound_to_come_is_found_and_one_wh
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_saga_that_the_node_owns_and_cannot_drive_is_found_with_its_reason() {
+async fn stalled_saga_is_found_with_its_reason() {
     on_both(async |place: Place| {
         let open = open(&place, &[]).await;
         open.declare().await;
@@ -145,7 +145,7 @@ async fn a_saga_that_the_node_owns_and_cannot_drive_is_found_with_its_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_nobody_asks_for_and_a_lease_that_is_long_over_are_found() {
+async fn waiting_job_and_expired_lease_are_found() {
     on_both(async |place: Place| {
         let open = open(&place, &[]).await;
         open.declare().await;
@@ -173,7 +173,7 @@ async fn a_job_that_nobody_asks_for_and_a_lease_that_is_long_over_are_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rollback_that_waits_for_a_person_is_found_and_so_is_its_alert_that_misses_a_channel() {
+async fn failed_rollback_and_its_undelivered_alert_are_found() {
     on_both(async |place: Place| {
         // Nobody listens there.
         let nowhere = ("BACKSTITCH_ALERTS_WEBHOOK_URL", "http://127.0.0.1:1/");
@@ -259,7 +259,7 @@ async fn host_that_holds_all_slots_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn host_that_never_answers_is_named_with_what_waits_for_it() {
+async fn hanging_host_is_named_with_its_waiting_calls() {
     on_both(async |place: Place| {
         let (hung, healthy) = tokio::join!(
             Service::always(|| Reply::Stall(Vec::new())),

@@ -48,7 +48,7 @@ STATES = [
     r"is terminal",
     r"is a pause state: begin",
     r"is no pause state: add it",
-    r"a start would only wait in",
+    r"a start would wait again in",
     r"waits for a start, and nothing is done there",
     r"is no error kind: add it",
     r"nothing leads from .* to ",

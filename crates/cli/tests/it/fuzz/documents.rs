@@ -407,7 +407,7 @@ fn documented() -> Vec<Written> {
                     let states =
                         "states: [packed, sent, held, delivered]\ninitial: packed\nterminal: [delivered]\n";
                     let edges = "edges: [[packed, sent], [sent, delivered], [sent, held], [held, sent]]\n";
-                    let errors = "can_fail: [sent]\nerror_kinds: [nobody_home]\n";
+                    let errors = "can_fail: [sent]\nerror_kinds: [no_recipient]\n";
                     documents.push((
                         MACHINE,
                         Value::from(format!("name: fragment\n{states}{edges}{errors}{block}")),

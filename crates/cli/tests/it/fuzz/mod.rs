@@ -19,7 +19,7 @@ use schemathesis::Fuzzer;
 const ROLES: [&str; 5] = ["viewer", "client", "worker", "operator", "admin"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_role_can_bring_about_an_answer_that_the_description_does_not_know() {
+async fn every_role_gets_only_described_responses() {
     let folder = tempfile::tempdir().unwrap();
     let db = format!("sqlite:{}", folder.path().join("sagas.db").display());
     let mut keys = Vec::new();

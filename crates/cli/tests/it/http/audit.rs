@@ -32,7 +32,7 @@ fn connect(db: &str) -> rusqlite::Connection {
 const WAITING: &str = "name: parcel\nsteps:\n  - id: pack\n    action: { worker: { queue: packing } }\n";
 
 #[tokio::test]
-async fn every_change_that_somebody_asks_for_is_recorded_with_its_answer() {
+async fn every_requested_change_is_audited_with_its_response() {
     let (server, [client, operator, admin]) = Running::with_keys(["client", "operator", "admin"]).await;
     let [client, operator, admin] = [client, operator, admin].map(|key| server.client.with_key(&key));
     let id = client.start(&json!({ "definition": "gated" })).await;
@@ -149,7 +149,7 @@ const FORBIDDEN: [&str; 4] = [
 ];
 
 #[tokio::test]
-async fn what_is_recorded_cannot_be_changed_or_removed() {
+async fn audit_entries_cannot_be_changed_or_deleted() {
     let server = Running::start().await;
     server.client.send(Method::POST, "/v1/definitions/d/apply", &[], "").await;
     let file = connect(&server.db);
@@ -187,7 +187,7 @@ async fn the_audit_works_and_cannot_be_changed_on_postgres() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_recorded_is_not_done() {
+async fn change_that_cannot_be_audited_is_refused() {
     let server = Running::start().await;
     let id = server.client.start(&json!({ "definition": "gated" })).await;
     let file = connect(&server.db);
@@ -200,7 +200,7 @@ async fn what_cannot_be_recorded_is_not_done() {
 }
 
 #[tokio::test]
-async fn what_is_done_is_answered_so_even_if_the_answer_cannot_be_recorded() {
+async fn change_succeeds_even_if_its_response_is_not_audited() {
     let server = Running::start().await;
     let id = server.client.start(&json!({ "definition": "gated" })).await;
     let file = connect(&server.db);

@@ -29,7 +29,7 @@ async fn a_body_that_is_not_json_is_refused_with_line_and_column() {
 }
 
 #[tokio::test]
-async fn what_is_json_and_nothing_that_programs_can_read_is_refused_wherever_it_would_be_kept() {
+async fn unreadable_json_values_are_refused_everywhere() {
     let server = Running::start().await;
     let json = [("content-type", "application/json")];
     for odd in [r#""half of \ud83d""#, "1e400", r#"[{"\udc00": 1}]"#] {
@@ -67,7 +67,7 @@ async fn wrong_types_missing_and_unknown_fields_are_named() {
 }
 
 #[tokio::test]
-async fn what_the_engine_refuses_is_told_in_its_words() {
+async fn engine_refusal_is_passed_on() {
     let server = Running::start().await;
     let unknown = started_with(&server, &json!({ "definition": "nothing" }).to_string()).await;
     assert_problem(&unknown, 422, "unknown-definition", "`nothing`");
@@ -134,7 +134,7 @@ async fn a_body_of_another_type_is_refused() {
 }
 
 #[tokio::test]
-async fn ids_that_are_none_and_ids_of_nobody_are_told_apart() {
+async fn invalid_and_unknown_ids_get_different_errors() {
     let server = Running::start().await;
     for path in ["", "/log", "/events", "/ws"] {
         let bad = server.client.get(&format!("/v1/sagas/seventeen{path}")).await;
@@ -197,7 +197,7 @@ async fn headers_that_cannot_be_read_are_named() {
 }
 
 #[tokio::test]
-async fn what_does_not_exist_is_404_and_a_method_that_does_nothing_405() {
+async fn unknown_path_is_404_and_wrong_method_405() {
     let server = Running::start().await;
     assert_problem(&server.client.get("/v2/sagas").await, 404, "not-found", "/docs");
     assert_problem(&server.client.get("/docs/errors/nothing").await, 404, "not-found", "");

@@ -3,7 +3,7 @@
 use backstitch_server::config::settings;
 
 #[test]
-fn the_documentation_lists_every_setting_with_its_variable_and_default() {
+fn documentation_lists_every_setting() {
     let page = include_str!("../../../../../docs/configuration.md");
     let mut documented: Vec<[String; 3]> = page
         .lines()

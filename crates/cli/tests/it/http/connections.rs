@@ -64,7 +64,7 @@ async fn a_body_that_does_not_come_is_answered_with_a_timeout() {
 }
 
 #[tokio::test]
-async fn one_connection_too_many_is_told_so_and_the_next_one_has_its_place() {
+async fn excess_connection_gets_503_and_frees_its_place() {
     let server = Running::start_with(|config| config.limits.connections = 2).await;
     let mut first = connect(&server).await;
     let mut second = connect(&server).await;
@@ -125,7 +125,7 @@ async fn http_2_works_without_upgrade() {
 }
 
 #[tokio::test]
-async fn what_is_not_http_is_closed() {
+async fn connection_without_http_is_closed() {
     let server = Running::start().await;
     let mut stream = connect(&server).await;
     stream.write_all(b"\x16\x03\x01\x02\x00 hello\r\n\r\n").await.unwrap();

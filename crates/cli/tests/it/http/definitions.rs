@@ -95,7 +95,7 @@ async fn a_version_that_is_meant_is_applied_or_nothing() {
 }
 
 #[tokio::test]
-async fn of_several_who_declare_and_apply_at_once_each_applies_their_own_or_hears_of_it() {
+async fn concurrent_applies_succeed_or_are_refused() {
     let server = Running::start().await;
     let client = &server.client;
     let answers = futures::future::join_all((2..=33).map(|minutes| async move {
@@ -151,7 +151,7 @@ async fn sagas_in_flight_keep_their_version_and_are_counted() {
 }
 
 #[tokio::test]
-async fn what_is_staged_is_shown_with_what_it_would_change() {
+async fn staged_version_is_shown_with_its_changes() {
     let server = Running::start().await;
     let client = &server.client;
     put(client, "parcel?apply=true", &waiting("parcel", "5m")).await;
@@ -194,7 +194,7 @@ async fn definitions_are_listed_by_name_a_page_at_a_time() {
 }
 
 #[tokio::test]
-async fn every_mistake_is_told_with_its_place() {
+async fn all_errors_are_reported_with_their_paths() {
     let server = Running::start().await;
     let mistaken =
         "name: parcel\nsteps:\n  - id: a\n    retyr: 3\n  - id: a\n    action: { http: { url: ftp://x } }\n";
@@ -209,7 +209,7 @@ async fn every_mistake_is_told_with_its_place() {
 }
 
 #[tokio::test]
-async fn broken_yaml_is_told_with_line_and_column() {
+async fn broken_yaml_is_reported_with_line_and_column() {
     let server = Running::start().await;
     let answer = put(&server.client, "parcel", "name: parcel\nsteps: [\n").await;
     assert_eq!(answer.status, 422, "{answer:?}");
@@ -266,7 +266,7 @@ async fn a_check_shows_the_plans_or_the_mistakes_and_declares_nothing() {
 }
 
 #[tokio::test]
-async fn what_services_are_called_with_is_shown_to_admins_only() {
+async fn header_values_are_shown_to_admins_only() {
     let (server, [viewer, operator, admin]) = Running::with_keys(["viewer", "operator", "admin"]).await;
     let call = json!({ "http": { "url": "http://127.0.0.1:9/pay", "headers": { "X-Secret": "sesame" } } });
     let definition = json!({ "name": "paid", "steps": [{ "id": "pay", "action": call }] });

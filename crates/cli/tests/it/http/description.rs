@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::http::support::Running;
 
 #[tokio::test]
-async fn the_description_is_openapi_and_every_reference_leads_somewhere() {
+async fn description_is_valid_openapi_with_resolved_references() {
     let server = Running::start().await;
     let description = server.client.get("/openapi.json").await.json();
     assert!(description["openapi"].as_str().unwrap().starts_with("3.1"));
@@ -19,7 +19,7 @@ async fn the_description_is_openapi_and_every_reference_leads_somewhere() {
 }
 
 #[tokio::test]
-async fn every_route_has_a_name_of_its_own_and_says_what_refuses_it() {
+async fn every_route_has_a_unique_id_and_its_errors() {
     let server = Running::start().await;
     let description = server.client.get("/openapi.json").await.json();
     let mut names = Vec::new();

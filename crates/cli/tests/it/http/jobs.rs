@@ -61,7 +61,7 @@ async fn workers_carry_a_saga_to_its_end() {
 }
 
 #[tokio::test]
-async fn what_a_worker_refuses_is_rolled_back_by_workers() {
+async fn workers_refusal_is_rolled_back_by_workers() {
     let (server, id) = started().await;
     let client = &server.client;
     report(client, &lease(client, "packing").await, "complete", json!({"result": 1})).await;
@@ -102,7 +102,7 @@ async fn a_lease_is_proved_by_its_token() {
 }
 
 #[tokio::test]
-async fn heartbeat_tells_a_worker_of_a_rollback() {
+async fn heartbeat_informs_a_worker_of_a_rollback() {
     let (server, id) = started().await;
     let client = &server.client;
     let job = lease(client, "packing").await;

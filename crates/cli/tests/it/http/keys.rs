@@ -17,7 +17,7 @@ async fn without_a_single_key_a_loopback_server_is_open() {
 }
 
 #[tokio::test]
-async fn without_keys_no_foreign_name_and_no_page_of_another_site_gets_in() {
+async fn keyless_server_refuses_foreign_hosts_and_origins() {
     let server = Running::start().await;
     let client = &server.client;
     for (header, value) in [
@@ -77,7 +77,7 @@ async fn a_missing_malformed_or_unknown_key_is_refused() {
 }
 
 #[tokio::test]
-async fn a_role_that_does_not_suffice_is_told_which_one_does() {
+async fn insufficient_role_error_names_the_needed_role() {
     let (server, [viewer]) = Running::with_keys(["viewer"]).await;
     let answer = server.client.with_key(&viewer).post("/v1/sagas", &json!({ "definition": "greet" })).await;
     assert_eq!((answer.status, answer.problem().as_str()), (403, "forbidden"));
@@ -187,7 +187,7 @@ async fn the_database_holds_no_key() {
 }
 
 #[tokio::test]
-async fn mistaken_key_commands_say_what_is_wrong() {
+async fn invalid_key_commands_say_what_is_wrong() {
     let server = Running::start().await;
     let role = output_of(&["keys", "--db", &server.db, "create", "--role", "root", "--name", "n"]).await;
     assert_eq!(role.status.code(), Some(2));
@@ -242,7 +242,7 @@ async fn socket_of(server: &Running, id: &str, key: &str) -> impl futures::Strea
 }
 
 #[tokio::test]
-async fn what_was_opened_with_a_key_ends_when_it_is_revoked() {
+async fn streams_end_when_their_key_is_revoked() {
     let (server, [client, worker]) = Running::with_keys(["client", "worker"]).await;
     let holder = server.client.with_key(&client);
     let id = holder.start(&json!({ "definition": "gated" })).await;
@@ -330,7 +330,7 @@ async fn tokens_in_urls_are_masked_for_viewers() {
 }
 
 #[tokio::test]
-async fn the_first_key_ends_what_was_opened_without_one() {
+async fn first_key_ends_keyless_streams() {
     let server = Running::start().await;
     let stream = EventStream::open(&server.client, "/v1/events", None).await;
     create_key(&server.db, "viewer").await;

@@ -81,7 +81,7 @@ async fn requests_that_come_together_are_all_answered_in_their_order() {
 }
 
 #[tokio::test]
-async fn what_is_asked_during_a_stream_is_answered_after_it() {
+async fn request_during_a_stream_is_answered_after_it() {
     let server = Running::start().await;
     let id = gated(&server).await;
     let mut raw = Raw::connect(&server).await;
@@ -114,7 +114,7 @@ async fn a_reader_of_old_gets_the_stream_until_the_connection_ends() {
 }
 
 #[tokio::test]
-async fn a_reader_that_hangs_up_gives_its_place_back_though_nothing_happens() {
+async fn disconnected_idle_reader_frees_its_place() {
     // One place is the client's own.
     let server = Running::start_with(|config| config.limits.connections = 2).await;
     for _ in 0..5 {

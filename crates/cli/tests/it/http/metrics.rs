@@ -165,7 +165,7 @@ async fn number(server: &Running, name: &str) -> f64 {
 }
 
 #[tokio::test]
-async fn how_long_the_oldest_message_waits_is_told_by_health_and_by_a_metric() {
+async fn age_of_the_oldest_message_is_in_health_and_metrics() {
     // Nobody listens there: an alert waits until somebody does.
     let nowhere = |config: &mut Config| config.alerts.webhook.url = Some(Secret::new("http://127.0.0.1:1/"));
     let server = Running::start_with(nowhere).await;
@@ -189,7 +189,7 @@ async fn how_long_the_oldest_message_waits_is_told_by_health_and_by_a_metric() {
 }
 
 #[tokio::test]
-async fn a_trace_goes_on_where_the_caller_began_it() {
+async fn trace_continues_the_callers_trace() {
     let collector = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", collector.local_addr().unwrap());
     let folder = tempfile::tempdir().unwrap();

@@ -63,7 +63,7 @@ async fn a_paused_saga_waits_until_it_is_resumed() {
 }
 
 #[tokio::test]
-async fn what_is_at_its_end_can_no_longer_be_changed() {
+async fn ended_saga_cannot_be_changed() {
     let server = Running::start().await;
     let id = server.client.run(&json!({ "definition": "greet" })).await["id"].as_str().unwrap().to_owned();
     for what in ["cancel", "pause", "resume"] {
@@ -77,7 +77,7 @@ async fn what_is_at_its_end_can_no_longer_be_changed() {
 }
 
 #[tokio::test]
-async fn a_stuck_rollback_goes_on_once_a_person_has_decided() {
+async fn stuck_rollback_continues_after_its_resolution() {
     let server = Running::start().await;
     let saga = server.client.run(&json!({ "definition": "stuck" })).await;
     assert_eq!(

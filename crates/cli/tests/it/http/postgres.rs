@@ -110,7 +110,7 @@ async fn a_nul_character_is_no_error_of_the_database() {
 }
 
 #[tokio::test]
-async fn a_key_that_an_open_transaction_holds_is_asked_for_again_later() {
+async fn key_in_an_open_transaction_gets_503_with_retry_after() {
     let db = fresh_database().await;
     let key = create_key(&db, "admin").await;
     let server = server(&db).await;
@@ -136,7 +136,7 @@ async fn a_key_that_an_open_transaction_holds_is_asked_for_again_later() {
 
 /// As a newer version does whose data this one cannot read.
 #[tokio::test]
-async fn node_shut_out_by_a_newer_version_says_what_to_do() {
+async fn node_shut_out_by_a_newer_version_shows_the_remedy() {
     let db = fresh_database().await;
     let server = server(&db).await;
     assert_eq!(server.client.get("/health/ready").await.status, 200);

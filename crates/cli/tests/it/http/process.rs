@@ -13,7 +13,7 @@ fn address_in(folder: &tempfile::TempDir) -> String {
 async fn an_open_server_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let mut program = Program::serve(&address_in(&folder), &[]).await;
-    assert!(program.next_line().await.starts_with("open: there is no API key"));
+    assert!(program.next_line().await.starts_with("warning: no API keys configured"));
     assert_eq!(program.client.get("/health/ready").await.status, 200);
 }
 
@@ -53,7 +53,7 @@ async fn with_only_revoked_keys_it_refuses_too() {
 }
 
 #[tokio::test]
-async fn a_mistake_in_the_file_is_told_with_its_place() {
+async fn configuration_error_is_reported_with_its_position() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("backstitch.toml");
     std::fs::write(&file, "listen = \"127.0.0.1:0\"\n[limits]\n  bodybytes = 3\n").unwrap();
@@ -64,7 +64,7 @@ async fn a_mistake_in_the_file_is_told_with_its_place() {
 }
 
 #[tokio::test]
-async fn an_address_in_use_and_a_second_server_are_refused_with_a_reason() {
+async fn occupied_address_and_second_server_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let program = Program::serve(&address_in(&folder), &[]).await;
     let other = tempfile::tempdir().unwrap();

@@ -21,7 +21,7 @@ async fn until_too_many(client: &Client, expected: u16) -> (usize, Answer) {
 }
 
 #[tokio::test]
-async fn whoever_asks_too_often_is_told_when_to_come_again() {
+async fn rate_limited_client_gets_retry_after() {
     let server = Running::start_with(|config| {
         config.limits.requests_per_second = 1;
         config.limits.burst = 3;
@@ -54,7 +54,7 @@ async fn each_key_is_counted_for_itself() {
 }
 
 #[tokio::test]
-async fn whoever_sends_no_key_where_one_is_needed_is_counted_by_address() {
+async fn request_without_a_key_is_counted_by_address() {
     let folder = tempfile::tempdir().unwrap();
     let db = format!("sqlite:{}", folder.path().join("sagas.db").display());
     let good = create_key(&db, "viewer").await;
@@ -78,7 +78,7 @@ async fn whoever_sends_no_key_where_one_is_needed_is_counted_by_address() {
 }
 
 #[tokio::test]
-async fn whoever_guesses_keys_is_slowed_down_and_a_good_key_is_not() {
+async fn wrong_keys_are_limited_and_a_valid_key_is_not() {
     let (server, [good]) = Running::with_keys(["viewer"]).await;
     let guesser = server.client.with_key(&format!("bsk_{}", "A".repeat(43)));
     let (before, refused) = until_too_many(&guesser, 401).await;
@@ -97,7 +97,7 @@ async fn whoever_guesses_keys_is_slowed_down_and_a_good_key_is_not() {
 }
 
 #[tokio::test]
-async fn a_key_that_was_just_made_is_let_in_though_its_address_is_slowed_down() {
+async fn new_key_works_from_a_limited_address() {
     let (server, [_]) = Running::with_keys(["admin"]).await;
     until_too_many(&server.client.with_key("wrong"), 401).await;
     let new = server.client.with_key(&create_key(&server.db, "viewer").await);

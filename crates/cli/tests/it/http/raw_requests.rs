@@ -42,14 +42,14 @@ async fn a_chunked_body_is_read_and_refused_when_it_grows_too_large() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_announced_too_large_is_refused_before_it_is_sent() {
+async fn announced_oversized_body_is_refused_early() {
     let server = Running::start().await;
     let head = format!("{START}expect: 100-continue\r\ncontent-length: 999999999999\r\n\r\n");
     assert_problem(&answer_to(&server, head.as_bytes()).await, 413, "too-large");
 }
 
 #[tokio::test]
-async fn whoever_expects_to_be_told_to_continue_is_told() {
+async fn expect_continue_is_answered() {
     let server = Running::start().await;
     let mut stream = within(TcpStream::connect(server.client.address)).await.unwrap();
     let body = json!({ "definition": "greet" }).to_string();
@@ -65,7 +65,7 @@ async fn whoever_expects_to_be_told_to_continue_is_told() {
 }
 
 #[tokio::test]
-async fn whoever_has_sent_far_too_much_still_reads_why_it_is_refused() {
+async fn oversized_request_still_gets_its_response() {
     let server = Running::start().await;
     let body = "x".repeat(8 * 1024 * 1024);
     let request = format!("{START}content-length: {}\r\n\r\n{body}", body.len());
@@ -157,7 +157,7 @@ async fn every_response_forbids_sniffing() {
 }
 
 #[tokio::test]
-async fn methods_that_do_nothing_are_answered_with_those_that_do() {
+async fn wrong_method_response_lists_allowed_methods() {
     let server = Running::start().await;
     for method in ["OPTIONS", "TRACE", "PATCH", "PROPFIND", "get"] {
         let request = format!("{method} /v1/sagas HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
@@ -191,7 +191,7 @@ async fn addresses_and_heads_that_are_far_too_long_are_refused() {
 }
 
 #[tokio::test]
-async fn what_is_no_http_does_not_disturb_the_next_one() {
+async fn invalid_http_does_not_disturb_the_next_connection() {
     let server =
         Running::start_with(|config| config.limits.header_timeout = Duration::from_millis(200)).await;
     for garbage in [

@@ -51,7 +51,7 @@ async fn removing_to(target: &Path) -> Running {
 }
 
 #[tokio::test]
-async fn a_saga_that_is_over_for_long_is_exported_and_gone_and_health_and_metrics_tell() {
+async fn old_saga_is_exported_deleted_and_reported() {
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("removed");
     let server = removing_to(&target).await;
@@ -89,7 +89,7 @@ async fn a_saga_that_is_over_for_long_is_exported_and_gone_and_health_and_metric
 }
 
 #[tokio::test]
-async fn a_folder_that_is_gone_holds_up_the_removal_and_health_says_so() {
+async fn missing_export_directory_holds_up_retention() {
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("removed");
     let server = removing_to(&target).await;
@@ -137,7 +137,7 @@ async fn naps(client: &Client, count: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_server_that_is_killed_while_it_removes_has_exported_all_that_is_gone() {
+async fn kill_during_retention_has_exported_all_deleted_rows() {
     for postgres in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("removed");
@@ -192,7 +192,7 @@ async fn let_go(place: &Place) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_killed_after_the_export_and_before_the_removal_exports_again_and_loses_nothing() {
+async fn kill_between_export_and_deletion_exports_again() {
     on_both(async |place: Place| {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("removed");

@@ -66,7 +66,7 @@ async fn every_route_lets_through_the_roles_it_names_and_no_other() {
 }
 
 #[tokio::test]
-async fn the_roles_are_those_of_the_contract() {
+async fn roles_match_the_contract() {
     let server = Running::start().await;
     let routes = routes(&server).await;
     for (method, path, role) in [

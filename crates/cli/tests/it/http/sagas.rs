@@ -41,7 +41,7 @@ async fn a_start_that_waits_in_vain_is_accepted_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_rollback_shows_the_failed_step_the_reason_and_what_was_undone() {
+async fn rollback_shows_failed_step_reason_and_undone_steps() {
     let server = Running::start().await;
     let saga = server.client.run(&json!({ "definition": "doomed" })).await;
     assert_eq!(saga["status"], "compensated");
@@ -70,7 +70,7 @@ async fn start_with_key(client: &Client, key: &str, body: &Value) -> crate::http
 }
 
 #[tokio::test]
-async fn the_same_key_and_body_is_the_same_saga_and_another_body_is_refused() {
+async fn key_returns_its_saga_and_refuses_another_body() {
     let server = Running::start().await;
     let body = json!({ "definition": "greet", "input": { "name": "ada" } });
     let first = start_with_key(&server.client, "k-1", &body).await;
@@ -144,7 +144,7 @@ async fn sagas_are_listed_newest_first_page_by_page() {
 }
 
 #[tokio::test]
-async fn sagas_are_found_by_status_definition_correlation_and_attributes() {
+async fn sagas_are_found_by_every_filter() {
     let server = Running::start().await;
     let body = json!({ "definition": "doomed", "correlation_id": "c 1", "attributes": { "tenant": "a&b" } });
     let found = server.client.run(&body).await;
@@ -161,7 +161,7 @@ async fn sagas_are_found_by_status_definition_correlation_and_attributes() {
 }
 
 #[tokio::test]
-async fn the_log_tells_every_event_page_by_page() {
+async fn log_lists_every_event_in_pages() {
     let server = Running::start().await;
     let id = server.client.run(&json!({ "definition": "doomed", "input": 7 })).await["id"]
         .as_str()

@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 use crate::http::support::{EventStream, Program, Running, within};
 
 #[tokio::test]
-async fn a_request_under_way_is_finished() {
+async fn running_request_is_finished() {
     let mut server = Running::start().await;
     let body = json!({ "definition": "greet" }).to_string();
     let mut stream = TcpStream::connect(server.client.address).await.unwrap();
@@ -46,7 +46,7 @@ async fn streams_end_and_nothing_new_is_accepted() {
 }
 
 #[tokio::test]
-async fn a_wait_is_answered_with_what_is_known() {
+async fn waiting_request_gets_the_current_state() {
     let mut server =
         Running::start_with(|config| config.limits.grace = std::time::Duration::from_millis(100)).await;
     let body = json!({ "definition": "gated" }).to_string();

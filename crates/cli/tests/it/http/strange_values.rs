@@ -129,7 +129,7 @@ async fn paths_that_are_escaped_badly_are_refused_as_problems() {
 }
 
 #[tokio::test]
-async fn numbers_that_are_too_large_too_small_or_no_whole_ones_are_refused() {
+async fn numbers_out_of_range_are_refused() {
     let server = Running::start().await;
     for number in ["99999999999999999999", "-1", "1.5", "1e3", "NaN", "0x10", "%2B5%20"] {
         let answer = server.client.get(&format!("/v1/sagas?limit={number}")).await;
@@ -189,7 +189,7 @@ async fn a_cursor_of_another_list_is_refused_or_finds_nothing() {
 }
 
 #[tokio::test]
-async fn a_failure_that_asks_to_wait_for_ever_costs_nothing_but_its_saga_time() {
+async fn endless_retry_after_costs_only_its_saga() {
     let server = Running::start().await;
     let body = json!({ "name": "parcel", "steps": [{ "id": "pack", "action": { "worker": { "queue": "packing" } } }] });
     let declared =

@@ -14,7 +14,7 @@ async fn ended(server: &Running, definition: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_stream_tells_every_event_with_its_number_and_ends_with_the_saga() {
+async fn stream_sends_numbered_events_and_ends_with_the_saga() {
     let server = Running::start().await;
     let id = ended(&server, "doomed").await;
     let log = server.client.get(&format!("/v1/sagas/{id}/log")).await.json();
@@ -28,7 +28,7 @@ async fn a_stream_tells_every_event_with_its_number_and_ends_with_the_saga() {
 }
 
 #[tokio::test]
-async fn a_reader_that_comes_back_gets_exactly_what_it_missed() {
+async fn reconnecting_reader_gets_exactly_what_it_missed() {
     let server = Running::start().await;
     let id = ended(&server, "doomed").await;
     let path = format!("/v1/sagas/{id}/events");
@@ -43,7 +43,7 @@ async fn a_reader_that_comes_back_gets_exactly_what_it_missed() {
 }
 
 #[tokio::test]
-async fn a_reader_that_is_ahead_of_the_log_is_told_so_instead_of_waiting_for_ever() {
+async fn reader_ahead_of_the_log_is_refused() {
     let server = Running::start().await;
     let id = server.client.start(&json!({ "definition": "gated" })).await;
     let mut stream = EventStream::open(&server.client, &format!("/v1/sagas/{id}/events"), None).await;
@@ -116,7 +116,7 @@ async fn socket(
 }
 
 #[tokio::test]
-async fn a_websocket_tells_the_same_and_is_closed_at_the_end() {
+async fn websocket_sends_the_same_and_closes_at_the_end() {
     let server = Running::start().await;
     let id = ended(&server, "doomed").await;
     let log = server.client.get(&format!("/v1/sagas/{id}/log")).await.json();
@@ -162,7 +162,7 @@ async fn a_websocket_follows_a_saga_and_answers_pings() {
 }
 
 #[tokio::test]
-async fn a_plain_request_to_a_websocket_is_told_so() {
+async fn plain_request_to_a_websocket_is_refused() {
     let server = Running::start().await;
     let id = ended(&server, "greet").await;
     let answer = server.client.get(&format!("/v1/sagas/{id}/ws")).await;

@@ -1,4 +1,4 @@
-//! What the audit remembers of the events it has read.
+//! The audit's own state.
 
 use super::super::definition::Definition;
 use super::super::event::Phase;
@@ -12,7 +12,7 @@ pub(super) enum Ending {
     Compensated,
 }
 
-/// What became of the duty to undo a step.
+/// The state of the obligation to undo a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Fate {
     #[default]
@@ -22,13 +22,13 @@ pub(super) enum Fate {
     LeftAlone,
 }
 
-/// Where the attempts of an action or a compensation stand.
+/// The state of an action's or a compensation's attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum AttemptStatus {
     #[default]
     Untouched,
     Running,
-    /// The node that ran the attempt went away.
+    /// The node that ran the attempt is gone.
     Cut,
     Waiting(Timestamp),
     Over,
@@ -36,11 +36,11 @@ pub(super) enum Standing {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Line {
-    pub(super) standing: Standing,
+    pub(super) status: AttemptStatus,
     pub(super) attempts: u32,
     pub(super) failures: u32,
     pub(super) interruptions: u32,
-    /// With an outside worker, so that nothing this side can interrupt it.
+    /// With an outside worker, so adoption does not interrupt it.
     pub(super) is_outside: bool,
 }
 
@@ -62,7 +62,7 @@ impl StepBook {
 
 pub(super) struct Books {
     pub(super) steps: Vec<StepBook>,
-    /// For every step, all that come after it, directly or not.
+    /// For every step, all that depend on it, directly or not.
     pub(super) after: Vec<Vec<usize>>,
     pub(super) rolling_back: bool,
     pub(super) ended: Option<Ending>,
@@ -95,11 +95,11 @@ impl Books {
 
     pub(super) fn interrupt(&mut self) {
         for step in &mut self.steps {
-            // Nobody knows what an interrupted action did.
-            step.doubt |= step.action.standing == Standing::Running && !step.action.is_outside;
+            // The outcome of an interrupted action is unknown.
+            step.doubt |= step.action.status == AttemptStatus::Running && !step.action.is_outside;
             for line in [&mut step.action, &mut step.undo] {
-                if line.standing == Standing::Running && !line.is_outside {
-                    line.standing = Standing::Cut;
+                if line.status == AttemptStatus::Running && !line.is_outside {
+                    line.status = AttemptStatus::Cut;
                     line.interruptions += 1;
                 }
             }
@@ -108,33 +108,33 @@ impl Books {
 
     pub(super) fn end_action(&mut self, position: usize, ending: Ending) {
         let step = &mut self.steps[position];
-        step.action.standing = Standing::Over;
+        step.action.status = AttemptStatus::Over;
         step.ending = Some(ending);
     }
 
     pub(super) fn end_compensation(&mut self, position: usize, fate: Fate) {
         let step = &mut self.steps[position];
-        step.undo.standing = Standing::Over;
+        step.undo.status = AttemptStatus::Over;
         step.fate = fate;
     }
 
-    /// A person asked for the compensation again, with all its retries.
+    /// An operator requested the compensation again, with all its retries.
     pub(super) fn reopen(&mut self, position: usize) {
         let step = &mut self.steps[position];
         step.fate = Fate::Open;
-        step.undo.standing = Standing::Untouched;
+        step.undo.status = AttemptStatus::Untouched;
         step.undo.failures = 0;
         step.undo.interruptions = 0;
     }
 
     pub(super) fn action_in_flight(&self) -> Option<usize> {
-        self.steps.iter().position(|step| step.action.standing == Standing::Running)
+        self.steps.iter().position(|step| step.action.status == AttemptStatus::Running)
     }
 
     pub(super) fn compensations_in_progress(&self) -> usize {
         self.steps
             .iter()
-            .filter(|step| !matches!(step.undo.standing, Standing::Untouched | Standing::Over))
+            .filter(|step| !matches!(step.undo.status, AttemptStatus::Untouched | AttemptStatus::Over))
             .count()
     }
 }

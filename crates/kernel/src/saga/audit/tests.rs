@@ -1,4 +1,4 @@
-//! For every invariant a log that keeps it and logs that break it.
+//! For every invariant, a log that keeps it and logs that violate it.
 
 mod attempts;
 mod ends;

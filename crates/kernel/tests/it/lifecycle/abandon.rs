@@ -80,7 +80,7 @@ fn a_pause_that_expires_abandons_its_instance() {
     life.now += PAUSE;
     let expired = expired(&life);
     let abandoned = life.tell(expired).unwrap();
-    let Event::Abandoned { reason, .. } = &abandoned.events[0].event else { panic!("it goes on") };
+    let Event::Abandoned { reason, .. } = &abandoned.events[0].event else { panic!("it was not abandoned") };
     assert_eq!((reason.name(), reason.note()), ("expired", None));
     assert_eq!((abandoned.instance.abandoned, abandoned.instance.due_at), (true, None));
     assert!(audit(&life.machine, &life.log).is_empty());

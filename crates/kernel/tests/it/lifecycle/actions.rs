@@ -17,7 +17,7 @@ fn begun() -> Life {
 }
 
 #[test]
-fn a_state_in_which_nothing_is_done_is_passed_in_the_same_decision() {
+fn state_without_work_is_passed_in_the_same_decision() {
     let mut life = Life::of(driven());
     let begun = life.tell(start()).unwrap();
     assert_eq!(&*begun.instance.state, "source_resolving");
@@ -38,7 +38,7 @@ fn doing(performer: Performer, retry: Retry) -> Machine {
 }
 
 #[test]
-fn a_worker_is_offered_what_a_thing_begins_with() {
+fn initial_state_can_offer_work_to_a_worker() {
     let performer = Performer::Worker { queue: "errands".to_owned() };
     let mut life = Life::of(doing(performer, Retry::none()));
     let begun = life.tell(start()).unwrap();
@@ -89,7 +89,7 @@ fn answers_lead_to_live() {
 }
 
 #[test]
-fn an_error_that_may_pass_is_tried_again_with_the_waits_of_the_action() {
+fn retryable_error_is_retried_with_the_actions_backoff() {
     let mut draft = driven_site();
     let waits = vec![Duration::from_secs(7), Duration::from_secs(9)];
     draft.actions.get_mut("source_resolving").unwrap().retry = Retry::after_each(waits);
@@ -118,7 +118,7 @@ fn a_refusal_is_not_tried_again_and_its_code_is_the_kind() {
 }
 
 #[test]
-fn a_code_that_is_no_kind_is_internal_and_still_told() {
+fn undeclared_code_is_internal_and_kept_in_the_message() {
     let mut life = begun();
     life.answer(Err(StepError::refused("odd").with_code("TEAPOT"))).unwrap();
     let failure = life.stands().failure.clone().unwrap();
@@ -126,7 +126,7 @@ fn a_code_that_is_no_kind_is_internal_and_still_told() {
 }
 
 #[test]
-fn an_error_leads_where_its_kind_is_declared_to_lead_and_leaves_no_error_behind() {
+fn declared_error_kind_leads_to_its_state_without_an_error() {
     let mut life = begun();
     let waits = life.answer(Err(StepError::refused("not linked").with_code("no_github_token"))).unwrap();
     assert_eq!(
@@ -174,7 +174,7 @@ fn an_answer_for_an_end_changes_nothing() {
 }
 
 #[test]
-fn a_start_does_not_disturb_an_attempt_that_is_under_way() {
+fn start_does_not_disturb_a_running_attempt() {
     let mut life = begun();
     let before = life.stands().clone();
     let again = life.tell(Input::Start(Given::default())).unwrap();
@@ -192,7 +192,7 @@ fn a_worker_is_offered_each_attempt_anew() {
     let again = life.answer(Err(StepError::not_done("try later"))).unwrap();
     let offer = again.offer.unwrap();
     assert_eq!((offer.attempt, offer.due_at), (2, at(life.now).plus(Duration::from_secs(5))));
-    assert_eq!((again.instance.due_at, again.instance.leased), (None, false), "nobody has leased it");
+    assert_eq!((again.instance.due_at, again.instance.leased), (None, false), "it is not leased");
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn time_in_the_queue_costs_no_attempt() {
     assert_eq!(leased.instance.due_at, Some(at(life.now).plus(Duration::from_secs(60))));
     assert_eq!(life.stands().unleased_queue(&life.machine), None);
     let again = life.lease().unwrap_err();
-    assert_eq!(again, Refused::LeasedBefore { state: "doing".into() }, "its time goes on");
+    assert_eq!(again, Refused::LeasedBefore { state: "doing".into() }, "its timeout is running");
     life.answer(Ok("null")).unwrap();
     assert_eq!(life.state(), "done");
     assert_eq!(life.lease().unwrap_err(), Refused::Late { state: "done".into() });
@@ -241,14 +241,14 @@ fn queue_timeout_ends_the_wait_for_a_worker() {
     let again = life.worker_times_out().unwrap();
     let Event::ActionRetry { error, retry_at, .. } = &again.events[0].event else { panic!("{again:?}") };
     assert_eq!(error.code.as_deref(), Some("QUEUE_TIMEOUT"));
-    assert!(!error.kind.leaves_doubt(), "nobody has begun it");
+    assert!(!error.kind.leaves_doubt(), "it has not begun");
     assert_eq!(again.instance.due_at, Some(retry_at.plus(Duration::from_secs(30))));
     life.worker_times_out().unwrap();
     assert_eq!(life.state(), "failed");
 }
 
 #[test]
-fn somebody_outside_may_move_it_all_the_same() {
+fn transition_from_outside_wins_over_a_running_action() {
     let mut life = begun();
     life.tell(to("awaiting_github")).unwrap();
     assert_eq!((life.state(), life.stands().due_at), ("awaiting_github", None));
@@ -268,7 +268,7 @@ fn a_clock_that_was_set_back_holds_no_action_up() {
 }
 
 #[test]
-fn an_error_is_kept_without_what_cannot_be_kept() {
+fn stored_error_drops_unstorable_parts() {
     let mut life = begun();
     let error = StepError::refused("x".repeat(10_000) + "\u{e9}").with_code("a\0b");
     let failed = life.answer(Err(error)).unwrap();
@@ -278,7 +278,7 @@ fn an_error_is_kept_without_what_cannot_be_kept() {
 }
 
 #[test]
-fn it_is_stuck_so_long_after_it_came_to_a_state_that_may_not_last() {
+fn instance_is_stuck_after_its_states_limit() {
     let mut draft = driven_site();
     let minute = Duration::from_secs(60);
     draft.stuck_after.insert("vercel_creating".to_owned(), Allowed(minute));

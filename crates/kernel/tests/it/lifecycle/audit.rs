@@ -1,4 +1,4 @@
-//! Logs that nobody can have written, and what is said of them.
+//! Impossible logs and their violations.
 
 use backstitch_kernel::lifecycle::{AbandonReason, Event, Failure, Given, Recorded, audit};
 
@@ -8,7 +8,7 @@ fn blamed(machine: &backstitch_kernel::lifecycle::Machine, log: &[Recorded]) -> 
     audit(machine, log).into_iter().map(|violation| violation.invariant).collect()
 }
 
-/// The log of a life that went so, and what became of it by a change.
+/// The violations in the log of these inputs after a change to it.
 fn broken(state: &str, change: impl FnOnce(&mut Vec<Recorded>)) -> Vec<u8> {
     let mut life = Life::standing_in(state);
     change(&mut life.log);
@@ -95,14 +95,14 @@ fn starts_are_counted() {
 }
 
 #[test]
-fn only_what_is_declared_follows() {
+fn only_declared_states_follow() {
     assert_eq!(appended("requested", moved("requested", "live", 1)), [6]);
     assert_eq!(appended("requested", moved("live", "requested", 1)), [6]);
     assert_eq!(appended("awaiting_github", moved("awaiting_github", "source_resolving", 1)), [6]);
 }
 
 #[test]
-fn only_what_can_fail_does_and_with_a_kind_that_is_one() {
+fn only_declared_states_fail_with_declared_kinds() {
     let failed = |from: &str, kind: &str| Event::Failed {
         from: from.into(),
         attempt: 1,
@@ -158,7 +158,7 @@ fn only_an_awaited_attempt_is_leased_and_once() {
 }
 
 #[test]
-fn a_start_in_a_pause_state_goes_on() {
+fn start_in_a_pause_state_continues() {
     let mut life = Life::standing_in("awaiting_github");
     life.tell(start()).unwrap();
     life.tell(fail("internal")).unwrap();

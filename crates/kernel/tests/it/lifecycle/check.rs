@@ -38,7 +38,7 @@ fn the_machines_of_the_seed_make_sense() {
 }
 
 #[test]
-fn what_is_not_written_has_its_default() {
+fn absent_fields_have_defaults() {
     let draft: Draft = serde_json::from_str(
         r#"{"name": "m", "states": ["a", "b"], "initial": "a", "terminal": ["b"], "edges": [["a", "b"]],
             "actions": {"a": {"next": {"ok": "b"}}}}"#,
@@ -79,7 +79,7 @@ fn a_machine_is_known_by_its_name_version_and_topics() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once() {
+fn all_errors_are_reported_together() {
     let found = problems(|draft| {
         draft.name = "site provisioning".to_owned();
         draft.version = 0;
@@ -110,7 +110,7 @@ fn all_mistakes_are_told_at_once() {
 }
 
 #[test]
-fn what_cannot_be_reached_or_leads_nowhere_is_named() {
+fn unreachable_and_dead_end_states_are_named() {
     let found = problems(|draft| {
         draft.states.extend(["island", "pit"].map(str::to_owned));
         draft.edges.push(edge("island", "live"));
@@ -164,19 +164,19 @@ fn ends_stay_ends() {
 }
 
 #[test]
-fn a_machine_begins_somewhere_that_goes_on() {
+fn initial_state_is_neither_terminal_nor_a_pause() {
     assert_told(&problems(|draft| draft.initial = "live".to_owned()), &["initial: `live` is terminal"]);
     let paused = problems(|draft| draft.initial = "awaiting_github".to_owned());
     assert_told(&paused, &["initial: `awaiting_github` is a pause state"]);
 }
 
 #[test]
-fn a_pause_goes_on_somewhere_else() {
+fn pause_continues_in_another_state() {
     let to = |again: &'static str| {
         problems(|draft| drop(draft.pause.insert("awaiting_github".to_owned(), again.to_owned())))
     };
-    assert_told(&to("awaiting_github"), &["a start would only wait"]);
-    assert_told(&to("live"), &["a start would end it"]);
+    assert_told(&to("awaiting_github"), &["a start would wait again"]);
+    assert_told(&to("live"), &["a start would end the instance"]);
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn an_action_says_where_its_answers_lead() {
 }
 
 #[test]
-fn an_action_whose_errors_lead_to_failed_is_in_a_state_that_can_fail() {
+fn action_with_undeclared_errors_needs_a_state_that_can_fail() {
     let found = problems(|draft| {
         let action = DraftAction::performed_by(call(), "vercel_creating").on_error("internal", "failed");
         draft.actions.insert("source_resolved".to_owned(), action);
@@ -253,7 +253,7 @@ fn every_kind_led_elsewhere_needs_no_failure() {
 }
 
 #[test]
-fn what_is_only_passed_does_not_go_round() {
+fn passed_states_form_no_cycle() {
     let found = problems(|draft| {
         draft.edges.push(edge("source_resolving", "requested"));
         draft.actions.insert("requested".to_owned(), DraftAction::passing_to("source_resolving"));

@@ -85,7 +85,7 @@ fn numbers_in_payloads_keep_their_digits() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_by_name() {
+fn unreadable_event_is_named() {
     let unknown = codec::event("lifecycle.danced", None, Some(1), None).unwrap_err();
     assert!(unknown.to_string().contains("lifecycle.danced"));
     let no_data = codec::event("lifecycle.failed", None, Some(1), None).unwrap_err();

@@ -1,4 +1,4 @@
-//! Start, transition and fail, as somebody outside asks for them.
+//! Start, transition and fail as requests from outside.
 
 use backstitch_kernel::Payload;
 use backstitch_kernel::lifecycle::{Event, Failure, Given, Input, Refused};
@@ -31,7 +31,7 @@ fn a_start_counts_attempts_and_leaves_the_state() {
 }
 
 #[test]
-fn a_start_in_a_pause_state_goes_on_where_the_machine_says() {
+fn start_in_a_pause_state_continues_in_the_declared_state() {
     let mut life = Life::standing_in("awaiting_github");
     let again = life.tell(start()).unwrap();
     assert_eq!(
@@ -85,7 +85,7 @@ fn the_first_correlation_id_wins() {
 }
 
 #[test]
-fn a_correlation_id_that_comes_later_is_taken_while_there_is_none() {
+fn later_correlation_id_is_kept_if_none_exists() {
     let mut life = Life::of(machine());
     life.tell(start()).unwrap();
     life.tell(start_as("second")).unwrap();
@@ -141,7 +141,7 @@ fn an_unknown_kind_is_refused_by_name() {
 }
 
 #[test]
-fn what_is_not_declared_is_refused_with_what_is() {
+fn undeclared_state_is_refused_with_the_declared_ones() {
     let mut life = Life::standing_in("source_resolving");
     let refused = life.tell(to("live")).unwrap_err();
     assert_eq!(
@@ -152,7 +152,7 @@ fn what_is_not_declared_is_refused_with_what_is() {
 }
 
 #[test]
-fn the_same_state_again_is_told_so() {
+fn transition_to_the_current_state_is_refused() {
     let mut life = Life::standing_in("vercel_created");
     let refused = life.tell(to("vercel_created")).unwrap_err();
     assert_eq!(refused, Refused::SameState { state: "vercel_created".into() });
@@ -166,7 +166,7 @@ fn nothing_moves_that_was_never_started() {
 }
 
 #[test]
-fn what_comes_with_a_transition_is_in_the_log() {
+fn transition_data_is_in_the_log() {
     let mut life = Life::standing_in("requested");
     let data = Payload::parse("{\"repo\":\"docs\"}").unwrap();
     let moved = Input::Transition { to: "source_resolving".to_owned(), data: Some(data.clone()) };

@@ -28,7 +28,7 @@ stateDiagram-v2
 }
 
 #[test]
-fn answers_and_whoever_gives_them_are_shown() {
+fn diagram_shows_results_and_executors() {
     let drawn = driven().diagram();
     assert!(drawn.contains("source_resolving --> awaiting_github : no_github_token\n"), "{drawn}");
     assert!(drawn.contains("source_resolving --> source_resolved\n"), "what leads elsewhere is not: {drawn}");

@@ -81,5 +81,5 @@ fn whatever_actions_answer() {
     let resting: HashSet<&str> = places.iter().map(|(state, ..)| &**state).collect();
     let expected =
         ["source_resolving", "awaiting_github", "vercel_creating", "hook_creating", "live", "failed"].into();
-    assert_eq!(resting, expected, "what is only passed is nobody's place");
+    assert_eq!(resting, expected, "no instance stays in a passed state");
 }

@@ -228,14 +228,14 @@ fn an_unknown_type_and_broken_data_are_refused_with_a_reason() {
 }
 
 #[test]
-fn fields_a_newer_version_added_are_passed_over() {
+fn unknown_fields_of_a_newer_version_are_ignored() {
     let data = r#"{"note": "n", "mood": "good"}"#;
     let read = codec::event("saga.paused", None, None, Some(data)).unwrap();
     assert_eq!(read, Event::SagaPaused { note: "n".to_owned() });
 }
 
 #[test]
-fn the_end_of_a_saga_is_told_from_everything_else() {
+fn terminal_events_are_recognised() {
     for (name, event) in every_event() {
         let end = matches!(name, "saga.succeeded" | "saga.failed" | "saga.compensated");
         assert_eq!(event.is_terminal(), end, "{name}");

@@ -210,7 +210,7 @@ fn time_for_all_attempts_is_not_for_workers() {
 }
 
 #[test]
-fn how_many_a_worker_does_at_once_is_not_for_the_definition_to_say() {
+fn concurrency_of_worker_steps_is_refused() {
     assert_eq!(
         mistakes(sequence(&["a"]).outside("a").limited("a")),
         [
@@ -251,7 +251,7 @@ fn a_circle_is_shown_in_the_order_it_would_run() {
 }
 
 #[test]
-fn every_circle_is_reported_and_what_hangs_on_one_is_not() {
+fn every_cycle_is_reported_without_its_dependents() {
     let found = mistakes(graph(&[
         ("a", &["b"]),
         ("b", &["a"]),
@@ -302,7 +302,7 @@ fn successors_are_all_that_come_after_directly_or_not() {
 }
 
 #[test]
-fn a_good_definition_keeps_what_was_written() {
+fn valid_definition_keeps_its_fields() {
     let draft = sequence(&["a", "b"])
         .retrying("a", 3)
         .undo_retrying("a", 4)
@@ -328,7 +328,7 @@ fn a_good_definition_keeps_what_was_written() {
 }
 
 #[test]
-fn the_fingerprint_changes_with_the_meaning_of_a_log_and_with_nothing_else() {
+fn fingerprint_changes_only_with_the_meaning_of_a_log() {
     let base = || graph(&[("a", &[]), ("b", &["a"]), ("c", &["a", "b"])]);
     let print = |draft: Draft| good(draft).fingerprint();
     let first = print(base());
@@ -360,7 +360,7 @@ fn the_fingerprint_changes_with_the_meaning_of_a_log_and_with_nothing_else() {
 }
 
 #[test]
-fn what_is_not_written_has_the_documented_defaults() {
+fn absent_fields_have_the_documented_defaults() {
     let draft: Draft =
         serde_json::from_str(r#"{"name": "n", "steps": [{"id": "a", "compensate": {}}, {"id": "b"}]}"#)
             .unwrap();

@@ -25,7 +25,7 @@ fn the_effects_of_a_decision_are_the_attempts_it_announces() {
 }
 
 #[test]
-fn independent_steps_run_side_by_side_and_a_join_waits_for_all_of_them() {
+fn parallel_steps_run_together_and_a_join_waits_for_all() {
     let mut saga = Play::start(graph(&[("a", &[]), ("b", &[]), ("c", &["a", "b"]), ("d", &["b"])]));
     assert_eq!(saga.news(), ["started", "do a 1", "do b 1"]);
     assert_eq!(saga.done("b"), ["b done", "do d 1"]);
@@ -95,7 +95,7 @@ fn a_refusal_is_not_tried_again() {
 }
 
 #[test]
-fn an_answer_that_cannot_be_kept_is_not_asked_for_again_and_the_step_is_undone() {
+fn unusable_result_is_not_retried_and_its_step_is_undone() {
     let mut saga = Play::start(sequence(&["a"]).retrying("a", 2));
     let news = saga.fails("a", ErrorKind::Unusable);
     assert_eq!(news, ["a in doubt", "turn at a", "undo a 1"]);
@@ -119,7 +119,7 @@ fn a_success_after_a_doubtful_attempt_leaves_no_doubt() {
 }
 
 #[test]
-fn a_service_can_ask_for_a_longer_wait_but_not_for_a_shorter_one_nor_for_more_than_the_policys_longest() {
+fn retry_after_lengthens_the_wait_up_to_the_policys_cap() {
     let plain = Retry::fixed(1, Duration::from_secs(10));
     let capped = Retry::exponential(1, Duration::from_secs(10)).with_cap(Duration::from_secs(30));
     for (retry, asked, told, expected) in [
@@ -136,12 +136,12 @@ fn a_service_can_ask_for_a_longer_wait_but_not_for_a_shorter_one_nor_for_more_th
         saga.input(saga.answer("a", Phase::Do, Outcome::Failed(error))).unwrap();
         assert_eq!(saga.state.next_due(), Some(seconds(expected)), "{asked} s asked of {retry:?}");
         let shown = saga.state.steps[0].forward.error.as_ref().and_then(|error| error.retry_after);
-        assert_eq!(shown, Some(Duration::from_secs(told)), "what is told is what is honoured");
+        assert_eq!(shown, Some(Duration::from_secs(told)), "the log shows the honoured wait");
     }
 }
 
 #[test]
-fn a_service_that_refuses_to_undo_for_a_day_holds_a_rollback_up_for_minutes() {
+fn long_retry_after_delays_a_rollback_by_minutes_only() {
     let mut draft = sequence(&["a", "b"]);
     draft.steps[0].compensate.as_mut().unwrap().retry =
         Retry::exponential(5, Duration::from_secs(1)).with_cap(Duration::from_secs(30));
@@ -164,7 +164,7 @@ fn waits_grow_with_every_failure() {
 }
 
 #[test]
-fn jitter_tells_sagas_and_steps_apart() {
+fn jitter_differs_between_sagas_and_steps() {
     let mut draft = graph(&[("a", &[]), ("b", &[])]);
     for step in &mut draft.steps {
         step.retry = Retry::fixed(1, Duration::from_secs(1_000_000)).with_jitter(100);
@@ -198,7 +198,7 @@ fn only_the_answer_of_the_attempt_in_flight_counts() {
     assert_eq!(saga.input(first), stale(1), "while the next one is in flight");
     let second = saga.answer("a", Phase::Do, Outcome::Succeeded(Payload::null()));
     let undo = saga.answer("a", Phase::Undo, Outcome::Succeeded(Payload::null()));
-    assert_eq!(saga.input(undo), stale(0), "nobody asked for a compensation");
+    assert_eq!(saga.input(undo), stale(0), "no compensation was requested");
     saga.input(second.clone()).unwrap();
     assert_eq!(saga.input(second), stale(2), "a second time");
     let unknown = Input::Finished {
@@ -223,7 +223,7 @@ fn an_ended_saga_takes_no_more_input_and_has_nothing_due() {
 }
 
 #[test]
-fn a_held_back_node_starts_nothing_and_still_takes_what_is_said() {
+fn draining_node_starts_nothing_and_still_takes_inputs() {
     let mut saga = Play::start_with(sequence(&["a", "b"]), Start::default(), true);
     assert_eq!(saga.news(), ["started"]);
     assert_eq!(saga.status(), Status::Pending);
@@ -244,7 +244,7 @@ fn a_limited_step_asks_for_room_until_it_is_admitted() {
     let ask = Effect::Admit { position: 0 };
     assert_eq!(saga.effects[0], ask);
     saga.wake(1);
-    assert_eq!(saga.effects, [ask], "it is asked for again");
+    assert_eq!(saga.effects, [ask], "the effect is repeated");
     saga.admit("a").unwrap();
     assert_eq!(saga.news(), ["do a 1"]);
     assert_eq!(saga.admit("a"), Err(Rejected::NotWaiting("a".into())), "there is one in flight");
@@ -265,7 +265,7 @@ fn a_limited_step_needs_room_for_every_attempt() {
 }
 
 #[test]
-fn room_is_of_no_use_to_a_saga_that_is_paused_held_or_rolled_back() {
+fn paused_draining_or_compensating_saga_ignores_room() {
     let refused = Err(Rejected::NotWaiting("a".into()));
     let mut saga = Play::start(graph(&[("a", &[]), ("b", &[])]).limited("a"));
     saga.pause();
@@ -289,7 +289,7 @@ fn step_without_room_starts_no_attempt_until_admitted() {
     let ask = Effect::Admit { position: 1 };
     assert!(saga.effects.contains(&ask), "{:?}", saga.effects);
     assert_eq!(saga.wake(1), [""; 0]);
-    assert_eq!(saga.effects, std::slice::from_ref(&ask), "it is asked for again");
+    assert_eq!(saga.effects, std::slice::from_ref(&ask), "the effect is repeated");
     saga.admit("b").unwrap();
     assert_eq!(saga.news(), ["do b 1"]);
     saga.fails("b", ErrorKind::Failed);

@@ -58,7 +58,7 @@ fn a_saga_is_cancelled_once() {
 }
 
 #[test]
-fn a_paused_saga_finishes_what_runs_and_starts_nothing_until_it_is_resumed() {
+fn paused_saga_finishes_running_steps_and_starts_none() {
     let mut saga = Play::start(sequence(&["a", "b"]).retrying("b", 1));
     assert_eq!(saga.pause(), ["paused"]);
     assert_eq!(saga.done("a"), ["a done"]);
@@ -101,7 +101,7 @@ fn a_paused_saga_is_not_paused_again_nor_a_running_one_resumed() {
 }
 
 #[test]
-fn an_interrupted_step_of_a_paused_saga_waits_for_the_resumption() {
+fn interrupted_step_of_a_paused_saga_waits_for_resume() {
     let mut saga = Play::start(sequence(&["a"]));
     saga.pause();
     assert_eq!(saga.adopt(), ["adopted"]);
@@ -123,7 +123,7 @@ fn a_saga_past_its_deadline_is_rolled_back() {
 }
 
 #[test]
-fn a_saga_that_finishes_late_but_before_anybody_looked_has_finished() {
+fn saga_that_ends_before_its_deadline_is_judged_succeeds() {
     let mut saga = Play::due(sequence(&["a"]), 100);
     saga.now = 150;
     assert_eq!(saga.done("a"), ["a done", "succeeded"]);
@@ -189,7 +189,7 @@ fn a_saga_that_starts_late_ends_at_once() {
 }
 
 #[test]
-fn a_saga_that_is_only_accepted_does_nothing_yet_be_it_late() {
+fn accepted_saga_does_nothing_yet_even_past_its_deadline() {
     for deadline in [None, Some(seconds(0))] {
         let definition = sequence(&["a"]).check().unwrap();
         let start = Start { deadline, ..Start::default() };
@@ -255,7 +255,7 @@ fn a_stuck_compensation_can_be_done_by_hand() {
 }
 
 #[test]
-fn the_last_resolution_ends_the_saga_when_nothing_else_is_to_be_undone() {
+fn last_resolution_ends_the_saga() {
     let mut saga = Play::start(sequence(&["a", "b"]));
     saga.done("a");
     saga.fails("b", ErrorKind::Failed);
@@ -264,7 +264,7 @@ fn the_last_resolution_ends_the_saga_when_nothing_else_is_to_be_undone() {
 }
 
 #[test]
-fn a_resolved_saga_fails_again_while_another_compensation_is_stuck() {
+fn resolved_saga_fails_again_with_another_stuck_step() {
     let mut saga = Play::start(sequence(&["a", "b", "c"]).going_on());
     saga.done("a");
     saga.done("b");
@@ -290,7 +290,7 @@ fn two_stuck() -> Play {
 }
 
 #[test]
-fn a_retry_a_person_asked_for_is_made_though_another_compensation_is_stuck() {
+fn operator_retry_runs_beside_another_stuck_compensation() {
     let mut saga = two_stuck();
     assert_eq!(saga.resolve("c", Resolution::Retry), ["c resolved retry", "undo c 2"]);
     assert_eq!(saga.undone("c"), ["c undone", "failed at b"], "`b` still stops the others");

@@ -90,13 +90,13 @@ fn wait_for_a_worker_ends_with_its_queue_timeout() {
     assert_eq!(giving_up(&saga, "a", Phase::Do, 1), ["a do 1/2, again at 70"]);
     assert_eq!(saga.wake(70), ["do a 2"]);
     assert_eq!(left_to(&saga, "a"), Some(wait(130)));
-    assert_eq!(saga.wake(130), ["a failed", "turn at a", "compensated"], "nobody had it: nothing was done");
+    assert_eq!(saga.wake(130), ["a failed", "turn at a", "compensated"], "no worker had it: no effect");
     let error = saga.state.steps[0].forward.error.clone().unwrap();
     assert_eq!((error.kind, error.code.as_deref()), (ErrorKind::Failed, Some("QUEUE_TIMEOUT")));
 }
 
 #[test]
-fn wait_for_a_worker_stands_still_while_the_saga_is_paused() {
+fn queue_timeout_stops_while_the_saga_is_paused() {
     let draft = sequence(&["a"]).outside("a").waiting_at_most("a", 60);
     let mut saga = Play::start_without_workers(draft);
     saga.now = 50;
@@ -116,7 +116,7 @@ fn wait_for_a_worker_stands_still_while_the_saga_is_paused() {
 }
 
 #[test]
-fn wait_that_was_over_before_a_pause_ends_with_the_pause() {
+fn queue_timeout_passed_before_a_pause_ends_after_it() {
     let draft = sequence(&["a"]).outside("a").waiting_at_most("a", 60);
     let mut saga = Play::start_without_workers(draft);
     saga.now = 70;
@@ -127,7 +127,7 @@ fn wait_that_was_over_before_a_pause_ends_with_the_pause() {
 }
 
 #[test]
-fn time_of_a_worker_goes_on_while_the_saga_is_paused() {
+fn worker_timeout_runs_while_the_saga_is_paused() {
     let mut saga = Play::start(sequence(&["a"]).outside("a").waiting_at_most("a", 60));
     saga.pause();
     assert_eq!(saga.state.next_due(), Some(seconds(30)));
@@ -168,7 +168,7 @@ fn its_answer_goes_the_way_of_any_other() {
 }
 
 #[test]
-fn a_take_over_does_not_interrupt_it_but_its_siblings_here() {
+fn adoption_interrupts_only_attempts_of_the_node() {
     let mut saga = Play::start(graph(&[("a", &[]), ("b", &[])]).outside("a"));
     assert_eq!(saga.adopt(), ["adopted", "do b 2"]);
     for nth in 3..6 {
@@ -181,7 +181,7 @@ fn a_take_over_does_not_interrupt_it_but_its_siblings_here() {
 }
 
 #[test]
-fn a_take_over_leaves_no_doubt_about_it() {
+fn adoption_leaves_outside_attempts_without_doubt() {
     let mut saga = Play::start(sequence(&["a"]).outside("a"));
     for _ in 0..9 {
         assert_eq!(saga.adopt(), ["adopted"]);
@@ -190,7 +190,7 @@ fn a_take_over_leaves_no_doubt_about_it() {
 }
 
 #[test]
-fn its_time_is_over_at_its_time_and_not_before() {
+fn outside_attempt_times_out_exactly_at_its_timeout() {
     let mut saga = Play::start(sequence(&["a"]).outside("a"));
     assert_eq!(saga.wake(29), [""; 0]);
     assert_eq!(saga.wake(30), ["a timed out", "turn at a", "undo a 1"]);
@@ -211,7 +211,7 @@ fn a_timeout_is_retried_as_its_policy_says() {
 }
 
 #[test]
-fn only_a_look_at_the_clock_gives_up_what_is_overdue() {
+fn only_wake_times_out_an_overdue_attempt() {
     let overdue = || {
         let mut saga = Play::start(graph(&[("a", &[]), ("b", &[])]).outside("a"));
         saga.now = 30;
@@ -222,7 +222,7 @@ fn only_a_look_at_the_clock_gives_up_what_is_overdue() {
     assert_eq!(overdue().pause(), ["paused"]);
     let mut saga = overdue();
     assert_eq!(saga.done("b"), ["b done"]);
-    assert_eq!(saga.state.next_due(), Some(seconds(30)), "somebody has to look at once");
+    assert_eq!(saga.state.next_due(), Some(seconds(30)), "due at once");
     let mut answered = saga.clone();
     assert_eq!(
         answered.done("a"),
@@ -242,7 +242,7 @@ fn a_node_that_starts_nothing_new_gives_up_in_time_all_the_same() {
 }
 
 #[test]
-fn an_answer_counts_until_the_attempt_was_given_up() {
+fn result_counts_until_the_attempt_has_timed_out() {
     let mut saga = Play::start(graph(&[("a", &[]), ("b", &[]), ("c", &["a"])]).outside("a").outside("b"));
     saga.now = 30;
     assert_eq!(saga.done("a"), ["a done", "do c 1"]);
@@ -251,7 +251,7 @@ fn an_answer_counts_until_the_attempt_was_given_up() {
 
     let mut alone = Play::start(sequence(&["a"]).outside("a"));
     alone.now = 99;
-    assert_eq!(alone.done("a"), ["a done", "succeeded"], "late, but nobody had given it up");
+    assert_eq!(alone.done("a"), ["a done", "succeeded"], "late, but not timed out yet");
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn an_answer_after_the_timeout_is_stale() {
     let stale = Err(Rejected::Stale { step: "a".into(), attempt: 1 });
     assert_eq!(saga.input(answer.clone()), stale, "while it waits for its next attempt");
     saga.wake(40);
-    assert_eq!(saga.input(answer), stale, "while the next one is under way");
+    assert_eq!(saga.input(answer), stale, "while the next attempt runs");
     assert_eq!(saga.done("a"), ["a done", "succeeded"]);
 }
 
@@ -279,7 +279,7 @@ fn two_that_are_overdue_turn_the_saga_round_once() {
 }
 
 #[test]
-fn a_rollback_waits_for_it_to_be_answered_or_given_up() {
+fn rollback_awaits_the_outside_attempt() {
     let draft = graph(&[("a", &[]), ("b", &[])]).outside("a").retrying("a", 5);
     let mut saga = Play::start(draft.clone());
     assert_eq!(saga.fails("b", ErrorKind::Refused), ["b failed", "turn at b"]);
@@ -329,7 +329,7 @@ fn a_compensation_is_left_to_a_worker_too() {
 }
 
 #[test]
-fn a_compensation_without_an_answer_is_retried_and_at_last_parked() {
+fn unanswered_compensation_is_retried_and_then_fails() {
     let mut saga = undoing(1);
     let answer = saga.answer("a", Phase::Undo, Outcome::Succeeded(Payload::null()));
     assert_eq!(saga.wake(29), [""; 0]);
@@ -366,7 +366,7 @@ fn a_pause_does_not_stop_its_time() {
 }
 
 #[test]
-fn a_state_knows_when_its_next_attempt_is_due_or_given_up() {
+fn state_knows_its_next_retry_or_timeout() {
     let draft = graph(&[("a", &[]), ("b", &[])]).outside("a").retrying("b", 1);
     let mut saga = Play::due(draft, 15);
     assert_eq!(saga.state.next_attempt(), Some(seconds(30)));
@@ -386,7 +386,7 @@ fn a_state_knows_when_its_next_attempt_is_due_or_given_up() {
 }
 
 #[test]
-fn a_worker_cannot_answer_for_what_is_not_its_own() {
+fn worker_cannot_report_a_step_of_the_node() {
     let mut saga = Play::start(sequence(&["a"]).outside("a"));
     let stale = |phase, attempt| Input::Finished {
         step: "a".into(),
@@ -401,7 +401,7 @@ fn a_worker_cannot_answer_for_what_is_not_its_own() {
 }
 
 #[test]
-fn something_is_outside_while_a_worker_may_answer_and_nothing_else_is() {
+fn attempt_is_outside_while_a_worker_may_report() {
     let mut saga = Play::start(graph(&[("a", &[]), ("b", &["a"])]).outside("b").undo_outside("a"));
     assert!(!saga.state.anything_is_outside(), "a is performed here");
     saga.done("a");
@@ -412,7 +412,7 @@ fn something_is_outside_while_a_worker_may_answer_and_nothing_else_is() {
     assert!(!saga.state.anything_is_outside());
 }
 
-/// What says that this attempt was given up, of all that has happened.
+/// The events that end this attempt by a timeout.
 fn giving_up(saga: &Play, step: &str, phase: Phase, attempt: u32) -> Vec<String> {
     let step = step.into();
     let gave_up = saga.log.iter().filter(|it| it.event.gave_up_waiting_for(&step, phase, attempt));
@@ -420,10 +420,10 @@ fn giving_up(saga: &Play, step: &str, phase: Phase, attempt: u32) -> Vec<String>
 }
 
 #[test]
-fn an_attempt_that_no_worker_answered_is_told_from_one_that_failed() {
+fn worker_timeout_is_distinguished_from_a_failure() {
     let draft = sequence(&["a"]).outside("a").retrying("a", 1).undo_outside("a").undo_retrying("a", 1);
     let mut silent = Play::start(draft.clone());
-    // Both attempts run out of time, and so do those of the compensation.
+    // Both attempts time out, and so do both of the compensation.
     for now in [30, 40, 70, 100, 110, 140] {
         silent.wake(now);
     }

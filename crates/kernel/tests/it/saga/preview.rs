@@ -14,7 +14,7 @@ fn told(preview: &Preview) -> [String; 3] {
 }
 
 #[test]
-fn what_has_happened_is_undone_backwards_and_what_runs_is_awaited() {
+fn preview_undoes_in_reverse_and_awaits_running_steps() {
     let mut saga = Play::start(sequence(&["a", "b", "c", "d"]));
     assert_eq!(told(&said(&saga)), ["a", "a", ""]);
     saga.done("a");
@@ -38,7 +38,7 @@ fn a_long_or_wide_saga_is_previewed_to_its_first_step() {
 }
 
 #[test]
-fn what_has_no_compensation_is_kept() {
+fn step_without_compensation_is_kept() {
     let mut saga = Play::start(sequence(&["a", "b", "c"]).without_undo("b").without_undo("c"));
     saga.done("a");
     saga.done("b");
@@ -46,7 +46,7 @@ fn what_has_no_compensation_is_kept() {
 }
 
 #[test]
-fn branches_are_undone_by_when_they_ended_and_by_what_depends_on_them() {
+fn branches_are_undone_by_end_and_dependency() {
     let steps: &[(&str, &[&str])] = &[("a", &[]), ("b", &["a"]), ("c", &["a"]), ("d", &["b"])];
     let mut saga = Play::start(graph(steps));
     saga.done("a");
@@ -64,7 +64,7 @@ fn a_failed_attempt_that_waits_to_be_repeated_is_not_awaited() {
 }
 
 #[test]
-fn what_nobody_knows_of_is_undone_too() {
+fn step_in_doubt_is_undone_too() {
     let mut saga = Play::start(sequence(&["a", "b"]).retrying("b", 3));
     saga.done("a");
     saga.fails("b", ErrorKind::InDoubt);
@@ -81,7 +81,7 @@ fn one_that_is_paused_is_previewed_as_if_it_went_on() {
 }
 
 #[test]
-fn one_that_is_over_or_rolled_back_already_has_nothing_to_preview() {
+fn ended_or_compensating_saga_has_no_preview() {
     let mut saga = Play::start(sequence(&["a"]));
     saga.cancel();
     assert_eq!(preview(&saga.definition, SAGA, &saga.state), None);

@@ -1,4 +1,4 @@
-//! After a crash, a shutdown or a take-over: what is run again and what is given up.
+//! Recovery after a crash, a shutdown or adoption: which attempts run again and which end.
 
 use crate::saga::support::{Change, Play, graph, sequence};
 use backstitch_kernel::ErrorKind;
@@ -12,7 +12,7 @@ fn interrupt(saga: &mut Play, times: u32) {
 }
 
 #[test]
-fn what_was_in_flight_is_run_again_under_the_next_number() {
+fn interrupted_attempt_is_run_again_with_the_next_number() {
     let mut saga = Play::start(graph(&[("a", &[]), ("b", &[]), ("c", &["a"])]));
     saga.done("a");
     assert_eq!(saga.adopt(), ["adopted", "do b 2", "do c 2"]);
@@ -38,7 +38,7 @@ fn an_interruption_costs_no_retry() {
 }
 
 #[test]
-fn a_wait_goes_on_under_the_new_owner() {
+fn backoff_continues_after_adoption() {
     let mut saga = Play::start(sequence(&["a"]).retrying("a", 1));
     saga.fails("a", ErrorKind::Failed);
     assert_eq!(saga.adopt(), ["adopted"]);
@@ -71,7 +71,7 @@ fn the_fifth_interruption_leaves_the_step_in_doubt() {
 }
 
 #[test]
-fn one_step_that_is_interrupted_too_often_turns_its_siblings_round_as_well() {
+fn step_interrupted_too_often_begins_the_rollback_of_all() {
     let mut saga = Play::start(graph(&[("a", &[]), ("b", &[]), ("c", &[])]).retrying("b", 1));
     saga.done("a");
     interrupt(&mut saga, 3);
@@ -83,7 +83,7 @@ fn one_step_that_is_interrupted_too_often_turns_its_siblings_round_as_well() {
 }
 
 #[test]
-fn two_steps_that_are_interrupted_too_often_turn_the_saga_round_once() {
+fn two_steps_interrupted_too_often_begin_one_rollback() {
     let mut saga = Play::start(graph(&[("a", &[]), ("b", &[])]));
     interrupt(&mut saga, 4);
     let news = saga.adopt();

@@ -5,7 +5,7 @@ use backstitch_kernel::saga::{Effect, Outcome, Phase, Rejected, Status, StepStat
 use backstitch_kernel::{ErrorKind, Payload, StepError};
 
 #[test]
-fn a_failed_step_turns_the_saga_round_and_the_others_are_undone_in_reverse_order() {
+fn failed_step_begins_a_rollback_in_reverse_order() {
     let mut saga = Play::start(sequence(&["a", "b", "c"]));
     saga.done("a");
     saga.done("b");
@@ -55,7 +55,7 @@ fn doubt_sticks_through_a_later_refusal() {
 }
 
 #[test]
-fn doubt_sticks_through_later_failures_until_the_retries_are_used_up() {
+fn doubt_stays_through_later_failures() {
     let mut saga = Play::start(sequence(&["a"]).retrying("a", 2));
     saga.fails("a", ErrorKind::TimedOut);
     saga.wake(10);
@@ -77,7 +77,7 @@ fn a_running_sibling_is_awaited_and_then_undone_first() {
 }
 
 #[test]
-fn nobody_is_told_of_the_rollback_when_nothing_runs() {
+fn rollback_without_running_steps_signals_none() {
     let mut saga = Play::start(sequence(&["a", "b"]));
     saga.done("a");
     saga.fails("b", ErrorKind::Failed);
@@ -105,7 +105,7 @@ fn a_running_sibling_that_ends_in_doubt_is_undone() {
 }
 
 #[test]
-fn a_sibling_that_waits_for_its_retry_is_given_up_at_the_turn() {
+fn rollback_ends_a_parallel_step_that_waits_for_a_retry() {
     for (kind, end, undo) in [
         (ErrorKind::Failed, "b failed", None),
         (ErrorKind::InDoubt, "b in doubt", Some("undo b 1")),
@@ -120,7 +120,7 @@ fn a_sibling_that_waits_for_its_retry_is_given_up_at_the_turn() {
 }
 
 #[test]
-fn what_finished_last_is_undone_first() {
+fn last_finished_step_is_undone_first() {
     let mut saga = Play::start(graph(&[("a", &[]), ("b", &[]), ("c", &[]), ("d", &["a", "b", "c"])]));
     saga.done("b");
     saga.done("c");
@@ -131,7 +131,7 @@ fn what_finished_last_is_undone_first() {
 }
 
 #[test]
-fn a_step_waits_for_all_that_came_after_it_even_across_one_without_compensation() {
+fn step_is_undone_after_all_its_transitive_dependents() {
     // There is room for all of them at once, so only what depends on what keeps `a` waiting.
     let draft = graph(&[("a", &[]), ("b", &["a"]), ("c", &["b"]), ("d", &["c"])])
         .without_undo("b")
@@ -186,7 +186,7 @@ fn compensation_without_room_keeps_its_turn_until_admitted() {
     let ask = Effect::Admit { position: 1 };
     assert_eq!(saga.effects, std::slice::from_ref(&ask));
     assert_eq!(saga.wake(1), [""; 0]);
-    assert_eq!(saga.effects, [ask], "it is asked for again");
+    assert_eq!(saga.effects, [ask], "the effect is repeated");
     assert_eq!(saga.admit("c"), Err(Rejected::NotWaiting("c".into())), "nothing to undo");
     saga.admit("b").unwrap();
     assert_eq!(saga.news(), ["undo b 1"]);
@@ -241,7 +241,7 @@ fn by_default_a_failed_compensation_stops_the_rollback() {
 }
 
 #[test]
-fn a_stopped_rollback_awaits_the_compensations_that_are_in_progress() {
+fn stopped_rollback_awaits_running_compensations() {
     let draft = graph(&[("a", &[]), ("b", &[]), ("c", &[]), ("d", &["a", "b", "c"])])
         .undo_retrying("b", 1)
         .undoing_at_once(2);
@@ -258,7 +258,7 @@ fn a_stopped_rollback_awaits_the_compensations_that_are_in_progress() {
 }
 
 #[test]
-fn a_saga_that_goes_on_undoes_the_rest_and_then_fails() {
+fn continuing_saga_undoes_the_rest_and_then_fails() {
     let mut saga = Play::start(sequence(&["a", "b", "c"]).going_on());
     saga.done("a");
     saga.done("b");

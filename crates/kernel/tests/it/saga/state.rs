@@ -107,7 +107,7 @@ fn phase(progress: Progress) -> PhaseState {
 }
 
 #[test]
-fn a_step_is_told_in_one_word() {
+fn step_has_a_status() {
     let waiting = || Progress::Waiting { until: seconds(1) };
     let outside = || Progress::Outside { until: seconds(1) };
     let queued = || Progress::Queued { until: None };
@@ -147,7 +147,7 @@ fn a_step_is_told_in_one_word() {
 }
 
 #[test]
-fn a_phase_knows_whether_it_is_under_way() {
+fn phase_knows_whether_it_is_active() {
     for (progress, under_way, in_flight, here) in [
         (Progress::Idle, false, false, false),
         (Progress::Running, true, true, true),

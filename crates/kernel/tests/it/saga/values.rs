@@ -33,14 +33,14 @@ fn a_payload_comes_back_from_another_document_as_it_was() {
 }
 
 #[test]
-fn a_payload_is_decoded_into_what_is_asked_for() {
+fn payload_decodes_into_the_requested_type() {
     let payload = Payload::encode(&("x", 7)).unwrap();
     assert_eq!(payload.decode::<(String, u8)>().unwrap(), ("x".to_owned(), 7));
     assert!(payload.decode::<bool>().is_err());
 }
 
 #[test]
-fn an_error_says_what_is_known() {
+fn error_kinds_know_doubt_and_retry() {
     use ErrorKind::{
         Cancelled, DeadlineExceeded, Failed, InDoubt, Interrupted, Panicked, Refused, TimedOut, Unusable,
     };

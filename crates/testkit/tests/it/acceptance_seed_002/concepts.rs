@@ -23,7 +23,7 @@ async fn s002_core_a_saga_runs_its_steps_and_records_each_result() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s002_core_a_failure_stops_later_steps_and_undoes_the_earlier_ones_in_reverse() {
+async fn s002_core_failure_undoes_earlier_steps_in_reverse() {
     on_every_store(async |stage| {
         let trace = Trace::default();
         let saga = Saga::builder("s")

@@ -39,7 +39,7 @@ fn s002_definition_takes_every_field_of_the_structure() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s002_definition_a_compensation_gets_the_context_the_result_and_the_error() {
+async fn s002_definition_compensation_gets_context_result_and_error() {
     on_every_store(async |stage| {
         let trace = Trace::default();
         let seen = trace.clone();
@@ -74,7 +74,7 @@ async fn s002_definition_on_success_gets_the_saga_and_its_results() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s002_definition_on_failure_gets_the_saga_the_failed_step_and_the_error() {
+async fn s002_definition_on_failure_gets_saga_step_and_error() {
     on_every_store(async |stage| {
         let trace = Trace::default();
         let told = trace.clone();
@@ -92,7 +92,7 @@ async fn s002_definition_on_failure_gets_the_saga_the_failed_step_and_the_error(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s002_definition_continue_on_compensation_failure_decides_whether_the_others_are_undone() {
+async fn s002_definition_continue_on_compensation_failure_is_applied() {
     on_every_store(async |stage| {
         for goes_on in [false, true] {
             let trace = Trace::default();
@@ -110,7 +110,7 @@ async fn s002_definition_continue_on_compensation_failure_decides_whether_the_ot
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s002_definition_timeouts_end_attempts_of_actions_and_compensations() {
+async fn s002_definition_timeouts_end_attempts() {
     on_every_store(async |stage| {
         let trace = Trace::default();
         let undone = trace.clone();

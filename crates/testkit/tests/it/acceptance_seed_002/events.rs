@@ -14,7 +14,7 @@ use crate::acceptance_seed_002::stage::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s002_events_of_a_success_are_started_and_succeeded_for_saga_and_steps() {
+async fn s002_events_of_a_success_are_started_and_succeeded() {
     on_every_store(async |stage| {
         let engine =
             stage.engine(Saga::builder("s").step(noting("a", &Trace::default())).build().unwrap()).await;
@@ -27,7 +27,7 @@ async fn s002_events_of_a_success_are_started_and_succeeded_for_saga_and_steps()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s002_events_of_a_rollback_are_failed_compensating_and_compensated() {
+async fn s002_events_of_a_rollback_are_in_order() {
     on_every_store(async |stage| {
         let trace = Trace::default();
         let saga = Saga::builder("s").step(noting("a", &trace)).step(refusing("no", &trace)).build().unwrap();

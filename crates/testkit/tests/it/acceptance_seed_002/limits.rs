@@ -10,7 +10,7 @@ use crate::acceptance_seed_002::stage::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s002_performance_4_a_new_process_takes_up_what_was_under_way() {
+async fn s002_performance_4_new_process_adopts_active_sagas() {
     on_every_store(async |stage| {
         let trace = Trace::default();
         let saga = |hangs: bool| {
@@ -49,7 +49,7 @@ async fn s002_limits_1_a_compensation_is_an_operation_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s002_limits_2_a_compensation_that_fails_waits_for_a_person_who_can_resolve_it() {
+async fn s002_limits_2_failed_compensation_waits_for_an_operator() {
     on_every_store(async |stage| {
         let trace = Trace::default();
         let saga = Saga::builder("s")
@@ -70,7 +70,7 @@ async fn s002_limits_2_a_compensation_that_fails_waits_for_a_person_who_can_reso
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s002_limits_3_a_rollback_under_way_can_be_seen() {
+async fn s002_limits_3_running_rollback_is_visible() {
     on_every_store(async |stage| {
         let trace = Trace::default();
         let gate = Arc::new(tokio::sync::Semaphore::new(0));
@@ -98,7 +98,7 @@ async fn s002_limits_3_a_rollback_under_way_can_be_seen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s002_limits_4_too_many_sagas_at_once_wait_and_none_is_lost() {
+async fn s002_limits_4_sagas_beyond_the_limit_wait_and_complete() {
     on_every_store(async |stage| {
         let inside = Arc::new(Mutex::new((0_usize, 0_usize)));
         let counted = inside.clone();

@@ -43,7 +43,7 @@ async fn s002_monitoring_one_saga_is_loaded_in_detail() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s002_monitoring_health_counts_active_sagas_and_names_those_stuck_for_ten_minutes() {
+async fn s002_monitoring_health_counts_active_and_stuck_sagas() {
     assert_eq!(STUCK_AFTER, secs(600));
     on_every_store(async |stage| {
         let trace = Trace::default();

@@ -29,7 +29,7 @@ async fn s002_practice_1_a_compensation_is_retried_until_it_is_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s002_practice_1_an_idempotent_compensation_can_be_proved_to_be_one() {
+async fn s002_practice_1_compensation_can_be_tested_as_idempotent() {
     let users = Arc::new(Mutex::new(BTreeMap::<String, u32>::new()));
     let saga = || {
         let (creating, deleting) = (users.clone(), users.clone());
@@ -52,7 +52,7 @@ async fn s002_practice_1_an_idempotent_compensation_can_be_proved_to_be_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s002_practice_2_a_step_reads_the_input_and_the_results_of_earlier_steps() {
+async fn s002_practice_2_step_reads_input_and_earlier_results() {
     on_every_store(async |stage| {
         let create =
             |ctx: Context<Value>| async move { Ok(json!({"orderId": 7, "amount": ctx.input()["amount"]})) };
@@ -79,7 +79,7 @@ async fn s002_practice_2_a_step_reads_the_input_and_the_results_of_earlier_steps
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s002_practice_3_on_failure_tells_errors_apart_by_their_code() {
+async fn s002_practice_3_on_failure_distinguishes_error_codes() {
     on_every_store(async |stage| {
         let trace = Trace::default();
         let told = trace.clone();
@@ -111,7 +111,7 @@ async fn s002_practice_3_on_failure_tells_errors_apart_by_their_code() {
 }
 
 #[test]
-fn s002_practice_4_defaults_are_those_of_the_requirements_and_can_be_set_for_all_steps() {
+fn s002_practice_4_defaults_match_and_can_be_set() {
     let step =
         || Step::new("a", |_: Context<Value>| async { Ok(()) }).compensate(|_, _: Undo<()>| async { Ok(()) });
     let plain = Saga::builder("s").step(step()).build().unwrap();
@@ -136,7 +136,7 @@ fn s002_practice_4_defaults_are_those_of_the_requirements_and_can_be_set_for_all
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s002_practice_4_state_is_persisted_unless_the_engine_is_in_memory() {
+async fn s002_practice_4_state_is_persisted_except_in_memory() {
     on_every_store(async |stage| {
         let trace = Trace::default();
         let saga = || Saga::builder("s").step(noting("a", &trace)).build().unwrap();
@@ -201,7 +201,7 @@ async fn s002_practice_4_engine_defaults_serve_sagas_that_do_not_say() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s002_practice_4_engine_deadline_serves_starts_that_do_not_say() {
+async fn s002_practice_4_engine_deadline_is_the_default() {
     on_every_store(async |stage| {
         let defaults = Defaults { deadline_in: Some(secs(600)), ..Defaults::default() };
         let engine = stage.open_with(|options| options.defaults = defaults).await;

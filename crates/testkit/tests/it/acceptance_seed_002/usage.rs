@@ -11,7 +11,7 @@ use crate::acceptance_seed_002::stage::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s002_usage_a_saga_is_built_executed_and_answers_with_its_status() {
+async fn s002_usage_saga_is_built_executed_and_returns_its_status() {
     on_every_store(async |stage| {
         let migrate = |ctx: Context<Value>| async move { Ok(ctx.input()["migrationFile"].clone()) };
         let saga = Saga::builder("deploy-feature")
@@ -32,7 +32,7 @@ async fn s002_usage_a_saga_is_built_executed_and_answers_with_its_status() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s002_usage_an_orchestrator_registers_tells_events_executes_and_answers() {
+async fn s002_usage_orchestrator_registers_executes_and_emits_events() {
     on_every_store(async |stage| {
         let trace = Trace::default();
         let saga = Saga::builder("create-dev-team").step(noting("po", &trace)).step(refusing("dev", &trace));
@@ -53,7 +53,7 @@ async fn s002_usage_an_orchestrator_registers_tells_events_executes_and_answers(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s002_dependencies_are_kept_and_independent_steps_run_at_the_same_time() {
+async fn s002_dependencies_hold_and_independent_steps_are_parallel() {
     on_every_store(async |stage| {
         let trace = Trace::default();
         let meeting = Arc::new(tokio::sync::Barrier::new(2));

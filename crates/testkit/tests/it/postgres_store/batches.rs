@@ -43,7 +43,7 @@ async fn of_two_stores_that_race_for_a_fence_one_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_number_that_skips_some_and_a_saga_that_is_not_there_are_fenced() {
+async fn skipped_number_and_missing_saga_are_fenced() {
     let (store, _) = fresh_store().await;
     let (there, gone) = (new_id(), new_id());
     let batch = [start(there), go_on(gone, 2, 1), end(new_id(), 5, Some(0))];
@@ -54,7 +54,7 @@ async fn a_number_that_skips_some_and_a_saga_that_is_not_there_are_fenced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_saga_or_a_key_twice_in_a_batch_is_answered_in_the_order_asked() {
+async fn repeated_saga_or_key_in_a_batch_is_decided_in_order() {
     let (store, _) = fresh_store().await;
     let (saga, first, second) = (new_id(), new_id(), new_id());
     let keyed = |saga, body| Commit { claim: claim("k", body), ..start(saga) };
@@ -79,7 +79,7 @@ async fn a_saga_or_a_key_twice_in_a_batch_is_answered_in_the_order_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_database_cannot_hold_is_refused_alone() {
+async fn unstorable_value_is_refused_alone() {
     let (store, _) = fresh_store().await;
     let mut batch: Vec<Commit> = (0..60).map(|_| start(new_id())).collect();
     row(&mut batch[7]).correlation_id = Some("a\0b".to_owned());
@@ -163,7 +163,7 @@ async fn a_change_that_does_not_look_at_the_inbox_keeps_its_count() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_in_somebodys_open_transaction_delays_nobody_else_for_long() {
+async fn key_in_an_open_transaction_delays_others_briefly() {
     let (store, address) = fresh_store().await;
     let mut slow = session(&address).await;
     let open = slow.transaction().await.unwrap();
@@ -186,7 +186,7 @@ async fn a_key_in_somebodys_open_transaction_delays_nobody_else_for_long() {
 
 /// It has taken its key by then, which must go with it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_decision_that_loses_its_fence_at_the_last_moment_leaves_its_key_free() {
+async fn fenced_decision_leaves_its_key_free() {
     let (store, address) = fresh_store().await;
     let (saga, neighbour) = (new_id(), new_id());
     store.commit(&[start(saga), start(neighbour)]).await.unwrap();
@@ -208,7 +208,7 @@ async fn a_decision_that_loses_its_fence_at_the_last_moment_leaves_its_key_free(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_decision_that_waits_for_a_lock_is_written_once_the_lock_is_gone() {
+async fn decision_behind_a_lock_is_written_after_release() {
     let (store, address) = fresh_store().await;
     let saga = new_id();
     store.commit(&[start(saga)]).await.unwrap();

@@ -50,7 +50,7 @@ async fn refusal(address: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_saga_runs_over_connections_that_are_all_encrypted_and_verified() {
+async fn saga_runs_over_encrypted_verified_connections() {
     let authority = Authority::new();
     let postgres = authority.server("127.0.0.1");
     let plain = postgres.create_database().await.unwrap();
@@ -71,7 +71,7 @@ async fn a_saga_runs_over_connections_that_are_all_encrypted_and_verified() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_has_to_prove_what_the_address_asks_for() {
+async fn server_is_verified_as_the_address_requires() {
     let (authority, stranger) = (Authority::new(), Authority::new());
     // The name in the certificate is not the one in the address.
     let postgres = authority.server("db.example");
@@ -92,7 +92,7 @@ async fn a_server_has_to_prove_what_the_address_asks_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tls_is_preferred_where_it_is_to_be_had_and_demanded_where_asked_for() {
+async fn tls_is_used_if_available_and_required_on_request() {
     let bare = fresh_database().await;
     PostgresStore::connect(&bare).await.unwrap();
     PostgresStore::connect(&format!("{bare}?sslmode=prefer")).await.unwrap();
@@ -119,7 +119,7 @@ async fn tls_is_preferred_where_it_is_to_be_had_and_demanded_where_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_lets_nobody_in_with_tls_is_reached_without_where_tls_is_only_preferred() {
+async fn server_refusing_tls_logins_is_reached_without_tls() {
     let postgres = Authority::new().server("127.0.0.1");
     let address = postgres.create_database().await.unwrap();
     let rules = postgres.directory().join("data/pg_hba.conf");

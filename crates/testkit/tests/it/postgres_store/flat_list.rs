@@ -15,7 +15,7 @@ const FILL: &str = "
 ";
 
 #[tokio::test]
-async fn a_page_looks_at_a_stretch_of_the_list_which_goes_on_behind_it() {
+async fn page_reads_a_bounded_part_of_the_list() {
     let address = fresh_database().await;
     let store = PostgresStore::connect(&address).await.unwrap();
     pool_at(&address, 1).unwrap().get().await.unwrap().batch_execute(FILL).await.unwrap();
@@ -51,7 +51,7 @@ const LEAVING: &str = "
 ";
 
 #[tokio::test]
-async fn no_saga_is_skipped_though_others_leave_the_status_while_a_page_is_read() {
+async fn changing_statuses_skip_no_saga_between_pages() {
     let address = fresh_database().await;
     let store = PostgresStore::connect(&address).await.unwrap();
     let pool = pool_at(&address, 1).unwrap();

@@ -107,7 +107,7 @@ async fn a_repeated_key_is_the_same_saga_in_sql_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_stands_for_the_whole_start_in_sql_as_in_the_library() {
+async fn sql_start_key_covers_the_whole_start() {
     let (store, address) = fresh_store().await;
     let engine = Engine::open(&address).await.unwrap();
     let waits = Step::new("wait", |_: Context<serde_json::Value>| async { Ok(()) });
@@ -288,7 +288,7 @@ async fn publish_in_sql_refuses_reserved_topics() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_whose_message_was_removed_is_refused_in_sql_as_in_the_library() {
+async fn sql_publish_refuses_a_key_with_a_deleted_message() {
     let (_store, address) = fresh_store().await;
     let session = session(&address).await;
     let engine = Engine::open(&address).await.unwrap();
@@ -316,7 +316,7 @@ async fn a_key_whose_message_was_removed_is_refused_in_sql_as_in_the_library() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_rolled_back_never_was() {
+async fn rolled_back_transaction_leaves_nothing() {
     let (store, address) = fresh_store().await;
     register(&store, 1).await;
     let mut session = session(&address).await;

@@ -47,7 +47,7 @@ async fn mail_and_starts_are_heard_by_other_nodes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn applied_declarations_answers_and_withdrawals_are_heard_by_other_nodes() {
+async fn other_nodes_are_notified_of_applies_and_results() {
     let (store, address) = fresh_store().await;
     let other = PostgresStore::connect(&address).await.unwrap();
     let mut notices = other.listen().await.unwrap().unwrap();
@@ -120,7 +120,7 @@ async fn a_lost_connection_is_made_anew_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_listens_for_a_receiver_that_is_gone() {
+async fn dropped_receiver_stops_listening() {
     let (store, address) = fresh_store().await;
     let session = session(&address).await;
     let listening = async || {
@@ -153,7 +153,7 @@ impl Watch for SlowToListen {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_announced_right_after_the_first_look_is_found_at_once() {
+async fn notification_right_after_the_first_poll_is_found() {
     let (store, address) = fresh_store().await;
     let store = Arc::new(Watched::new(store, SlowToListen::default()));
     // So long that only listening can help.

@@ -91,7 +91,7 @@ async fn a_session_that_is_ended_while_it_waits_is_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crash_of_the_server_in_the_middle_of_commits_loses_nothing_acknowledged() {
+async fn database_crash_during_commits_loses_nothing() {
     let mut postgres = ThrowawayPostgres::start().unwrap();
     let address = postgres.create_database().await.unwrap();
     let store = Arc::new(PostgresStore::connect(&address).await.unwrap());
@@ -145,7 +145,7 @@ async fn a_server_that_is_gone_is_said_to_be_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_waits_for_the_answer_to_a_question_whose_asker_went_away() {
+async fn cancelled_query_closes_its_connection() {
     let (store, address) = fresh_store().await;
     let mut holder = session(&address).await;
     let watcher = session(&address).await;

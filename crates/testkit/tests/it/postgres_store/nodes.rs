@@ -141,7 +141,7 @@ async fn who_appends_while_an_heir_looks_keeps_the_saga() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_decided_while_it_is_adopted_does_not_deadlock() {
+async fn decision_during_adoption_does_not_deadlock() {
     let (store, address) = fresh_store().await;
     let slow = store.join(&node("slow")).await.unwrap();
     let heir = store.join(&node("heir")).await.unwrap();

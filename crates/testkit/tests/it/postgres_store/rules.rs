@@ -33,7 +33,7 @@ async fn history_cannot_be_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_rollback_is_taken_up_again_and_nothing_else_of_it_changes() {
+async fn failed_rollback_resumes_and_nothing_else_changes() {
     let (store, address) = fresh_store().await;
     let saga = new_id();
     store.commit(&[start(saga)]).await.unwrap();

@@ -30,7 +30,7 @@ fn no_answer<T: std::fmt::Debug>(answer: &Result<T, Error>) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_that_nobody_answers_is_given_up_with_its_connection() {
+async fn unanswered_query_times_out_with_its_connection() {
     let (store, network) = store_behind_a_network().await;
     let saga = new_id();
     store.commit(&[start(saga)]).await.unwrap();
@@ -46,7 +46,7 @@ async fn a_question_that_nobody_answers_is_given_up_with_its_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_heartbeat_is_given_up_in_time_for_the_next() {
+async fn heartbeat_times_out_before_the_next() {
     let (store, network) = store_behind_a_network().await;
     let epoch = store.join(&node()).await.unwrap();
     assert!(store.heartbeat(epoch).await.unwrap());
@@ -106,7 +106,7 @@ fn saga(ends: bool) -> Saga {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_stands_still_holds_up_no_shutdown() {
+async fn suspended_database_does_not_delay_shutdown() {
     let postgres = ThrowawayPostgres::start().unwrap();
     let address = postgres.create_database().await.unwrap();
     let options = Options { lease: Duration::from_secs(1), grace: Duration::ZERO, ..Options::default() };
@@ -133,7 +133,7 @@ static ROW: RowKind = RowKind {
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_stands_still_before_its_commit_holds_nobody_up_for_long() {
+async fn node_suspended_before_commit_delays_others_briefly() {
     let (store, address) = fresh_store().await;
     let network = Network::to(&address).await;
     let stopped = PostgresStore::connect(&network.address).await.unwrap();

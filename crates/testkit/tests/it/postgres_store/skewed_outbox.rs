@@ -68,7 +68,7 @@ async fn sent_by_a_node_off_by(micros: i64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_expires_by_the_databases_clock_whatever_its_sender_shows() {
+async fn message_expires_by_the_databases_clock() {
     let fixture = PostgresFixture::open().await;
     let ahead = Timestamp::from_micros(fixture.now().as_micros() + SKEW_MICROS);
     let sink = Reluctant::default();
@@ -112,17 +112,17 @@ async fn lives_a_minute_on_a_node_off_by(micros: i64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_has_its_time_by_the_databases_clock_whatever_its_publisher_shows() {
+async fn message_due_time_uses_the_databases_clock() {
     lives_a_minute_on_a_node_off_by(-SKEW_MICROS).await;
     lives_a_minute_on_a_node_off_by(SKEW_MICROS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_is_minutes_behind_keeps_waits_and_sends_what_is_due() {
+async fn node_with_a_slow_clock_sends_on_time() {
     sent_by_a_node_off_by(-SKEW_MICROS).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_is_minutes_ahead_keeps_waits_and_sends_what_is_due() {
+async fn node_with_a_fast_clock_sends_on_time() {
     sent_by_a_node_off_by(SKEW_MICROS).await;
 }

@@ -12,7 +12,7 @@ async fn nothing(_: Context<()>) -> StepResult<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_whose_heartbeats_alone_are_written_says_that_nothing_can_be() {
+async fn node_that_writes_only_heartbeats_is_not_writable() {
     let (store, address) = fresh_store().await;
     // Many heartbeats a second.
     let options = Options { lease: Duration::from_secs(1), ..Options::default() };

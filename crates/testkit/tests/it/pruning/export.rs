@@ -64,7 +64,7 @@ async fn everything_that_goes_is_exported_before_with_its_whole_log() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_exported_is_not_removed_and_says_why() {
+async fn unexportable_row_is_kept_with_a_reason() {
     for place in Place::each().await {
         let shelf = Arc::new(Shelf::default());
         shelf.refuse(Some("the disk is full: make room there"));
@@ -97,7 +97,7 @@ impl Watch for Dying {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_dies_between_export_and_removal_exports_again_and_loses_nothing() {
+async fn crash_after_export_exports_again_and_loses_nothing() {
     let shelf = Arc::new(Shelf::default());
     let store = Arc::new(SqliteStore::in_memory(Arc::new(SystemClock)).unwrap());
     let dying = Arc::new(Watched::new(store, Dying(AtomicUsize::new(2))));
@@ -182,7 +182,7 @@ async fn one_saga_that_cannot_be_read_stays_and_keeps_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn messages_and_keys_that_cannot_be_read_stay_and_keep_nothing_else() {
+async fn unreadable_messages_and_keys_delay_no_others() {
     // More than are looked at together, and the oldest of all.
     const BAD: usize = 120;
     for place in Place::each().await {
@@ -230,7 +230,7 @@ async fn messages_and_keys_that_cannot_be_read_stay_and_keep_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_saga_that_cannot_be_read_goes_where_nobody_wants_it_exported() {
+async fn unreadable_saga_is_deleted_without_an_export() {
     for place in Place::each().await {
         let engine = place.open(Retention::default()).await;
         let start = engine.start("purchase", &json!({})).attribute("shop", "north");
@@ -250,7 +250,7 @@ async fn a_saga_that_cannot_be_read_goes_where_nobody_wants_it_exported() {
 
 /// The one that has the turn tells what is in its way, and nobody else does.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_whose_turn_is_over_is_held_up_by_nothing() {
+async fn node_without_the_turn_reports_no_hold_up() {
     let place = Place::postgres().await;
     let shelf = Arc::new(Shelf::default());
     shelf.refuse(Some("the disk is full: make room there"));

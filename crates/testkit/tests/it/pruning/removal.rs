@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::pruning::stage::{A_MOMENT, GATE, Place, all, audit_all, eventually, soon};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_removed_unless_somebody_says_so() {
+async fn nothing_is_deleted_by_default() {
     for place in Place::each().await {
         let engine = place.open(Retention::default()).await;
         let run = engine.start("purchase", &json!({})).key("k").await.unwrap();
@@ -32,7 +32,7 @@ async fn nothing_is_removed_unless_somebody_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_ended_goes_while_what_is_live_paused_or_failed_stays() {
+async fn ended_sagas_are_deleted_and_active_ones_stay() {
     for place in Place::each().await {
         let engine = place.open(soon()).await;
         let start = async |input| engine.start("purchase", &input).await.unwrap();
@@ -125,7 +125,7 @@ async fn a_stream_of_a_saga_that_goes_ends() {
 
 /// Whoever watches a saga of another process, which ends and goes between two looks, hears of it.
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_waits_for_a_saga_that_was_removed_elsewhere_is_told() {
+async fn waiter_learns_of_a_saga_deleted_by_another_node() {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(Arc::new(SystemClock)).unwrap());
     let engine = Engine::on_store(store.clone(), Options::default()).await.unwrap();
     let (id, now) = (saga(1), engine.clock().now());
@@ -191,7 +191,7 @@ async fn of_several_nodes_one_removes_at_a_time() {
 }
 
 #[tokio::test]
-async fn a_turn_is_kept_by_whoever_has_it_and_goes_on_once_it_is_over() {
+async fn turn_is_exclusive_until_it_expires() {
     use backstitch_testkit::conformance::{Fixture as _, PostgresFixture};
     let fixture = PostgresFixture::open().await;
     let store = fixture.store();

@@ -28,7 +28,7 @@ async fn fill(place: &Place) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_shrinks_when_what_filled_it_is_gone() {
+async fn file_shrinks_after_deletion() {
     let place = Place::sqlite();
     let Place::Sqlite(folder) = &place else { return };
     fill(&place).await;
@@ -81,7 +81,7 @@ async fn a_file_that_cannot_shrink_stays_as_large_and_works() {
 
 /// What autovacuum does by itself after a twentieth of a table is gone is asked for here.
 #[tokio::test(flavor = "multi_thread")]
-async fn on_a_server_the_room_of_what_is_gone_is_used_again_and_its_tables_grow_no_further() {
+async fn postgres_reuses_the_space_of_deleted_rows() {
     let place = Place::postgres().await;
     let client = pool_at(&place.address(), 1).unwrap().get().await.unwrap();
     let size = async || -> i64 {

@@ -80,7 +80,7 @@ async fn until(engine: &Engine, key: &str, status: Status) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_old_holds_up_nothing_behind_it_while_another_topic_is_busy() {
+async fn expired_messages_delay_none_while_a_topic_is_busy() {
     let fixture = SqliteFixture::open().await;
     let begun = Arc::new(AtomicBool::new(false));
     let (store, now) = (fixture.store(), fixture.now());

@@ -29,7 +29,7 @@ async fn after_an_orderly_end_the_file_alone_has_everything() {
 }
 
 #[tokio::test]
-async fn somebody_who_reads_the_file_makes_no_end_fail() {
+async fn reader_of_the_file_does_not_fail_a_shutdown() {
     let place = Place::new();
     let engine = Engine::open(&format!("sqlite:{}", place.path().display())).await.unwrap();
     engine.register(Saga::builder("order").step(Step::new("pay", nothing)).build().unwrap()).unwrap();

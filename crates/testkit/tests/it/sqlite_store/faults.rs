@@ -186,20 +186,20 @@ fn a_file_that_may_not_be_written_is_refused() {
     fs::remove_file(place.folder().join("sagas.db.lock")).unwrap();
     set_mode(&place.path(), 0o444);
     set_mode(place.folder(), 0o777);
-    run_unprivileged(place.folder(), "sqlite_store::faults::whoever_may_not_write_is_told_so");
+    run_unprivileged(place.folder(), "sqlite_store::faults::read_only_file_is_reported");
 }
 
 #[test]
 fn a_folder_that_may_not_be_written_is_refused() {
     let place = Place::new();
     set_mode(place.folder(), 0o555);
-    run_unprivileged(place.folder(), "sqlite_store::faults::whoever_may_not_write_is_told_so");
+    run_unprivileged(place.folder(), "sqlite_store::faults::read_only_file_is_reported");
     set_mode(place.folder(), 0o755);
 }
 
 /// The part of the two tests above that has to run without privileges.
 #[test]
-fn whoever_may_not_write_is_told_so() {
+fn read_only_file_is_reported() {
     let Some(folder) = std::env::var_os(UNWRITABLE) else {
         return;
     };
@@ -253,7 +253,7 @@ fn a_write_waits_for_another_programs_transaction() {
 }
 
 #[test]
-fn a_write_that_waited_too_long_is_told_to_try_again_and_can() {
+fn write_behind_a_long_lock_fails_and_can_be_retried() {
     let place = Place::new();
     let store = place.open();
     let other = place.beside();
@@ -265,7 +265,7 @@ fn a_write_that_waited_too_long_is_told_to_try_again_and_can() {
 }
 
 #[tokio::test]
-async fn nobody_who_reads_waits_for_a_writer() {
+async fn readers_do_not_wait_for_a_writer() {
     let place = Place::new();
     let store = place.open();
     apply(&store, started(saga(1), now())).await;
@@ -279,7 +279,7 @@ async fn nobody_who_reads_waits_for_a_writer() {
 }
 
 #[tokio::test]
-async fn a_writer_does_not_wait_for_whoever_reads() {
+async fn writer_does_not_wait_for_readers() {
     let place = Place::new();
     let store = place.open();
     apply(&store, started(saga(1), now())).await;
@@ -293,7 +293,7 @@ async fn a_writer_does_not_wait_for_whoever_reads() {
 }
 
 #[tokio::test]
-async fn what_was_applied_survives_an_unclean_end() {
+async fn acknowledged_write_survives_a_crash() {
     let place = Place::new();
     let store = place.open();
     for number in 1..=20 {
@@ -310,7 +310,7 @@ async fn what_was_applied_survives_an_unclean_end() {
 }
 
 #[tokio::test]
-async fn a_torn_log_loses_whole_transactions_from_its_end_and_nothing_else() {
+async fn torn_wal_loses_only_whole_last_transactions() {
     let place = Place::new();
     let store = place.open();
     let pair = |number| {

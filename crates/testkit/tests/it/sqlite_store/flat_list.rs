@@ -27,7 +27,7 @@ fn filled() -> Place {
 }
 
 #[tokio::test]
-async fn a_page_looks_at_a_stretch_of_the_list_which_goes_on_behind_it() {
+async fn page_reads_a_bounded_part_of_the_list() {
     let place = filled();
     let store = place.open();
     let status = Some(Status::Compensated);

@@ -65,7 +65,7 @@ fn cost_of_stuck(count: i64) -> i32 {
 }
 
 #[test]
-fn what_only_waits_for_its_time_costs_nothing_when_the_stuck_are_looked_for() {
+fn waiting_sagas_cost_nothing_in_the_stuck_query() {
     let (few, many) = (cost_of_stuck(FEW), cost_of_stuck(scale::rows()));
     assert!(few > 0 && many * 2 <= few * 3, "{few} steps became {many}");
 }

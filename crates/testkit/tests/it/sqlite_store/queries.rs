@@ -74,7 +74,7 @@ fn no_query_reads_a_table_that_grows_from_end_to_end() {
 }
 
 #[test]
-fn adoption_goes_straight_to_what_can_be_adopted() {
+fn adoption_query_reads_only_adoptable_sagas() {
     let (_place, connection, queries) = queries();
     let (_, sql) = queries.iter().find(|(name, _)| name == "adopt_candidates").unwrap();
     let searches: Vec<_> = plan(&connection, sql).into_iter().filter(|line| line.contains("sagas")).collect();

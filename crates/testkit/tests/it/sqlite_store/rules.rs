@@ -57,7 +57,7 @@ async fn a_decision_the_database_cannot_hold_is_refused_alone() {
 }
 
 #[tokio::test]
-async fn whoever_has_the_file_lives_though_nobody_waits_for_its_heartbeat() {
+async fn owner_of_the_file_is_alive_without_a_heartbeat() {
     let place = Place::new();
     let clock = Arc::new(ManualClock::at(now()));
     let store = SqliteStore::open(&place.path(), clock.clone()).unwrap();
@@ -110,7 +110,7 @@ async fn a_good_end_is_nobodys() {
 }
 
 #[tokio::test]
-async fn what_a_saga_began_with_and_what_is_finished_never_change() {
+async fn origins_and_terminal_rows_never_change() {
     let place = Place::new();
     let store = place.open();
     let commit = Commit {

@@ -7,7 +7,7 @@ use backstitch_testkit::conformance::make::{apply, claim, load, saga, seqs, star
 use super::support::{Place, now};
 
 #[tokio::test]
-async fn it_stands_and_falls_with_the_callers_own_rows() {
+async fn start_commits_or_rolls_back_with_the_callers_rows() {
     let place = Place::new();
     let store = place.open();
     let mut own = place.beside();
@@ -30,7 +30,7 @@ async fn it_stands_and_falls_with_the_callers_own_rows() {
 }
 
 #[tokio::test]
-async fn what_is_not_applied_leaves_the_transaction_as_it_was() {
+async fn refused_start_leaves_the_transaction_unchanged() {
     let place = Place::new();
     let store = place.open();
     apply(&store, Commit { claim: Some(claim("used", 1)), ..started(saga(1), now()) }).await;

@@ -32,7 +32,7 @@ fn invariant_14_wants_results_only_of_attempts_in_flight() {
 }
 
 #[test]
-fn what_nobody_will_try_again_may_end_without_an_answer_once_the_rollback_began() {
+fn interrupted_action_may_end_unreported_in_a_rollback() {
     let waiting = [
         starts("a", 1),
         retries("a", Phase::Do, 1, ErrorKind::Failed, 90),
@@ -45,7 +45,7 @@ fn what_nobody_will_try_again_may_end_without_an_answer_once_the_rollback_began(
 }
 
 #[test]
-fn a_take_over_does_not_cut_an_attempt_of_an_outside_worker() {
+fn adoption_does_not_interrupt_an_outside_workers_attempt() {
     assert_clean(&pair(), &[starts_outside("a", 1), adopted(), succeeds("a", 1), starts("b", 1)]);
     let refused = [starts_outside("a", 1), adopted(), fails("a", 1), turns(), undone_saga()];
     assert_clean(&pair(), &refused);
@@ -102,7 +102,7 @@ fn invariant_17_wants_no_more_retries_than_allowed() {
             .flat_map(|attempt| [start(attempt), retries(step, phase, attempt, ErrorKind::Failed, 300)])
             .collect()
     };
-    // The waits end long after the next attempt here, so only the count is looked at.
+    // The waits end long after the next attempt here, so only the count is checked.
     let counts = |definition: &Definition, events: &[Event]| {
         let found = audit(definition, &log(events));
         found.iter().filter(|v| v.message.contains("retries are allowed")).count()

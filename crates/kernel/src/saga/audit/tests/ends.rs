@@ -1,4 +1,4 @@
-//! What an end means.
+//! Terminal events.
 
 use super::super::super::draft::Draft;
 use super::super::*;
@@ -6,7 +6,7 @@ use super::logs::*;
 use crate::error::ErrorKind;
 
 #[test]
-fn invariant_5_lets_nothing_follow_an_end_but_the_resolution_of_a_failed_one() {
+fn invariant_5_only_a_resolution_follows_an_end() {
     let succeeded = [both_done_and_turned()[..4].to_vec(), vec![Event::SagaSucceeded]].concat();
     assert_clean(&pair(), &succeeded);
     let twice = [succeeded.clone(), vec![Event::SagaSucceeded]].concat();
@@ -27,7 +27,7 @@ fn invariant_5_lets_nothing_follow_an_end_but_the_resolution_of_a_failed_one() {
 }
 
 #[test]
-fn invariant_10_wants_everything_that_may_have_happened_to_be_undone_once() {
+fn invariant_10_every_possible_effect_is_undone_once() {
     let none = after_turning(&[undone_saga()]);
     assert_eq!(broken(&pair(), &none), [(10, 7), (10, 7)]);
     let one = after_turning(&[undoes("b", 1), undone("b", 1), undone_saga()]);
@@ -86,7 +86,7 @@ fn invariant_10_lets_no_doubt_be_forgotten() {
 }
 
 #[test]
-fn invariant_11_wants_every_step_to_succeed_and_nothing_to_be_undone() {
+fn invariant_11_success_means_all_done_and_nothing_undone() {
     let half = [starts("a", 1), succeeds("a", 1), Event::SagaSucceeded];
     assert_eq!(broken(&pair(), &half), [(11, 4)]);
     let turned = after_turning(&[Event::SagaSucceeded]);

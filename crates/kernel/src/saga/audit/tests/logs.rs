@@ -164,12 +164,12 @@ pub(super) fn log(events: &[Event]) -> Vec<Recorded> {
         .collect()
 }
 
-/// Which invariants are broken, by which events.
+/// The violated invariants, each with its event.
 pub(super) fn broken(definition: &Definition, events: &[Event]) -> Vec<(u8, u64)> {
     audit(definition, &log(events)).iter().map(|found| (found.invariant, found.seq)).collect()
 }
 
-/// Every beginning of the log is clean as well.
+/// Every prefix of the log is clean as well.
 pub(super) fn assert_clean(definition: &Definition, events: &[Event]) {
     let log = log(events);
     for end in 1..=log.len() {
@@ -177,7 +177,7 @@ pub(super) fn assert_clean(definition: &Definition, events: &[Event]) {
     }
 }
 
-/// `a` and `b` have succeeded and the rollback has begun: seven events in all.
+/// `a` and `b` have succeeded and the rollback has begun: seven events.
 pub(super) fn both_done_and_turned() -> Vec<Event> {
     vec![starts("a", 1), succeeds("a", 1), starts("b", 1), succeeds("b", 1), turns()]
 }

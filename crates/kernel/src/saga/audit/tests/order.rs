@@ -1,4 +1,4 @@
-//! What must come before what.
+//! The order of events.
 
 use super::super::super::draft::Draft;
 use super::super::*;
@@ -23,7 +23,7 @@ fn invariant_8_lets_no_action_begin_once_the_rollback_has() {
 }
 
 #[test]
-fn invariant_9_wants_what_came_after_to_be_undone_before() {
+fn invariant_9_later_steps_are_undone_first() {
     assert_eq!(broken(&pair(), &after_turning(&[undoes("a", 1)])), [(9, 7)]);
     let beside = after_turning(&[undoes("b", 1), undoes("a", 1)]);
     assert!(broken(&pair(), &beside).contains(&(9, 8)));
@@ -54,7 +54,7 @@ fn invariant_9_wants_what_came_after_to_be_undone_before() {
         turns(),
         undoes("a", 1),
     ];
-    assert_eq!(broken(&pair(), &waiting), [(9, 7)], "nobody has said how `b` ended");
+    assert_eq!(broken(&pair(), &waiting), [(9, 7)], "the log does not say how `b` ended");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn invariant_9_wants_no_action_in_flight() {
 }
 
 #[test]
-fn invariant_9_passes_a_failed_compensation_only_when_continuing() {
+fn invariant_9_skips_a_failed_compensation_if_continuing() {
     let past = after_turning(&[undoes("b", 1), stuck("b", 1), undoes("a", 1)]);
     assert!(broken(&pair(), &past).contains(&(9, 9)));
     assert_clean(&going_on(&pair()), &past);
@@ -113,7 +113,7 @@ fn invariant_9_wants_no_more_compensations_at_once_than_allowed() {
 }
 
 #[test]
-fn invariant_12_lets_only_what_may_have_happened_be_undone() {
+fn invariant_12_only_possible_effects_are_undone() {
     let never_started = [starts("a", 1), succeeds("a", 1), turns(), undoes("b", 1)];
     assert_eq!(broken(&pair(), &never_started), [(12, 5)]);
     let said_no = [starts("a", 1), fails("a", 1), turns(), undoes("a", 1)];

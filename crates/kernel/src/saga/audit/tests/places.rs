@@ -1,4 +1,4 @@
-//! Where events stand in a log, and logs that are right from beginning to end.
+//! Positions of events in a log, and complete valid logs.
 
 use super::super::*;
 use super::logs::*;
@@ -21,7 +21,7 @@ fn a_saga_that_succeeds_is_clean_at_every_moment() {
 }
 
 #[test]
-fn a_saga_that_is_rolled_back_in_reverse_order_is_clean_at_every_moment() {
+fn every_prefix_of_a_correct_rollback_is_clean() {
     let back = after_turning(&[
         undoes("b", 1),
         retries("b", Phase::Undo, 1, ErrorKind::Refused, 90),
@@ -35,7 +35,7 @@ fn a_saga_that_is_rolled_back_in_reverse_order_is_clean_at_every_moment() {
 }
 
 #[test]
-fn a_violation_says_where_and_what() {
+fn violation_names_the_event_and_the_reason() {
     let found = audit(&pair(), &log(&[starts("b", 1)]));
     assert_eq!(found[0].to_string(), "event 2 breaks invariant 7: step `b` starts before step `a` succeeded");
 }
@@ -49,7 +49,7 @@ fn invariant_1_wants_exactly_one_beginning() {
 }
 
 #[test]
-fn invariant_3_wants_numbers_without_gap_and_times_that_do_not_go_back() {
+fn invariant_3_numbers_have_no_gaps_and_times_increase() {
     let good = log(&[starts("a", 1), succeeds("a", 1)]);
     let found = |change: &dyn Fn(&mut Vec<Recorded>)| {
         let mut bad = good.clone();
