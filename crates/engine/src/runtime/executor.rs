@@ -490,7 +490,10 @@ impl Executor {
             let (now, decided) = self.decide(&next.input);
             let Some(mut decision) = self.worth_writing(&next, decided) else { continue };
             if self.may_time_out(&next.input) {
-                self.shared.arriving.written().await;
+                tokio::select! {
+                    () = self.shared.arriving.written_everywhere() => {}
+                    () = self.shared.stopped() => return Flow::Stop,
+                }
             }
             let Planned { commit, releases } = self.plan(&next, &inputs, now, &mut decision);
             if is_enabled(Bug::EffectBeforeCommit) {

@@ -234,6 +234,7 @@ pub(crate) const TABLES: &[Table] = &[
         ],
     ),
     history("alert_recipients", &[frozen("channel = 'mail'"), frozen("channel = 'webhook'")]),
+    free("alert_channels", "each start replaces it by what is configured"),
     history("alert_acknowledgements", &[frozen("alert_key = 'alert'")]),
     history("api_keys", &[active("name = 'live'", &["revoked_at"]), frozen("name = 'revoked'")]),
     history("audit", &[frozen("id = 1"), frozen("id = 2")]),
