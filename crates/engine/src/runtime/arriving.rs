@@ -11,10 +11,10 @@ use super::Shared;
 use super::signal::Signal;
 use crate::clock::Clock;
 
-/// How often nodes say which answers are written.
-const SHARED_EVERY: Duration = Duration::from_secs(1);
-/// The same while a time-out waits for other nodes.
-const SHARED_EVERY_IN_NEED: Duration = Duration::from_millis(100);
+/// How often nodes say which answers are written, as a part of the lease.
+const SHARED_PER_LEASE: u32 = 10;
+/// How often a node asks the others while a time-out waits for them.
+const ASKED_IN_NEED: Duration = Duration::from_millis(100);
 
 /// The store may stall while an answer is written. The answer arrived in time all the same, so no worker's time or lease ends
 /// before every live node has written the answers that arrived until then.
@@ -119,6 +119,7 @@ impl ArrivingAnswers {
 pub(super) async fn share_written_answers(shared: Arc<Shared>) {
     let arriving = shared.arriving.clone();
     let Some(others) = &arriving.0.others else { return };
+    let between = shared.options.lease / SHARED_PER_LEASE;
     while !shared.is_stopped() {
         let (asked, until) = (arriving.0.clock.now(), arriving.written_until());
         match shared.answer(shared.store.share_written_answers(shared.epoch(), until)).await {
@@ -130,7 +131,8 @@ pub(super) async fn share_written_answers(shared: Arc<Shared>) {
                 tracing::warn!(%error, "cannot tell other nodes which answers of workers are written");
             }
         }
-        let pause = if others.written_until.receiver_count() > 0 { SHARED_EVERY_IN_NEED } else { SHARED_EVERY };
+        let is_needed = others.written_until.receiver_count() > 0;
+        let pause = if is_needed { between.min(ASKED_IN_NEED) } else { between };
         tokio::select! {
             _ = others.needed.wait(pause) => {}
             () = shared.stopped() => {}
