@@ -130,15 +130,15 @@ async fn rejected_result_of_a_step_is_kept_and_others_go_on() {
     for place in Place::each().await {
         let calls = Arc::new(AtomicUsize::new(0));
         let called = calls.clone();
-        let charge = Step::new("charge", move |_: Context<Value>| {
+        let pay = Step::new("pay", move |_: Context<Value>| {
             called.fetch_add(1, Ordering::SeqCst);
             async { Ok(()) }
         });
         let engine = Engine::open_with(&place.address(), options(Retention::default())).await.unwrap();
-        engine.register(Saga::builder("charging").step(charge).build().unwrap()).unwrap();
+        engine.register(Saga::builder("paying").step(pay).build().unwrap()).unwrap();
         engine.register(purchase()).unwrap();
-        place.obstruct("saga_events", "insert", "new.type = 'step.succeeded' and new.step = 'charge'").await;
-        let run = engine.start("charging", &()).await.unwrap();
+        place.obstruct("saga_events", "insert", "new.type = 'step.succeeded' and new.step = 'pay'").await;
+        let run = engine.start("paying", &()).await.unwrap();
         eventually("the saga is stalled", async || !engine.stalled().is_empty()).await;
         let stalled = engine.stalled().remove(0);
         assert_eq!(stalled.saga, run.id());

@@ -246,9 +246,8 @@ async fn insert_or_ignore_skips_a_message_that_exists() {
 #[tokio::test(flavor = "multi_thread")]
 async fn integrity_check_of_the_sqlite3_shell_is_ok() {
     let (place, connection) = seeded().await;
-    let empty = "select count(*) = 0 from ";
     for table in ["lifecycle_states", "webhook_pauses"] {
-        assert!(!connection.query_row(&format!("{empty}{table}"), [], |row| row.get(0)).unwrap(), "{table} is empty");
+        assert_eq!(texts(&connection, &format!("select 'rows' from {table} limit 1")), ["rows"], "{table}");
     }
     let file = place.db().strip_prefix("sqlite:").unwrap().to_owned();
     let checked = Command::new("sqlite3").args([&file, "pragma integrity_check"]).output().unwrap();

@@ -349,7 +349,8 @@ async fn worker_does_not_time_out_before_every_node_has_written() {
     stage.lifecycles.start("parcel", "p", Given::default()).await.unwrap();
     let work = lease(&stage).await.pop().unwrap();
     // Another node may have an answer that arrived in time.
-    let other = "insert into nodes (name, lease_ms, answers_written_until) values ('other', 3600000, clock())";
+    let other =
+        "insert into nodes (name, lease_ms, answers_written_until) values ('other', 3600000, clock())";
     stage.execute(other).await.unwrap();
     let driving = stage.drive();
     let held = "select key from lifecycles where holder is not null";

@@ -264,6 +264,9 @@ async fn lease_does_not_expire_before_every_node_has_written() {
     stage.execute(stalled).await.unwrap();
     assert_eq!(stage.webhooks.jobs.expire().await.unwrap(), Expired::default());
     // It is dead, and writes nothing any more.
-    stage.execute("update nodes set heartbeat_at = clock() - interval '1 minute' where name = 'other'").await.unwrap();
+    stage
+        .execute("update nodes set heartbeat_at = clock() - interval '1 minute' where name = 'other'")
+        .await
+        .unwrap();
     assert_eq!(stage.webhooks.jobs.expire().await.unwrap(), Expired { put_back: 1, failed: 0 });
 }
