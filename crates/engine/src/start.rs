@@ -153,6 +153,7 @@ pub(crate) fn accepted(saga: SagaId, verdict: Verdict) -> Result<SagaId, Error> 
         Verdict::Replay(first) => Ok(first),
         Verdict::Conflict { saga, at, .. } => Err(Error::KeyConflict { saga, at }),
         Verdict::KeyHeld(why) => Err(Error::KeyHeld(why)),
+        Verdict::Rejected(why) => Err(store::Error::Rejected(why).into()),
         Verdict::Refused(why) => Err(store::Error::Refused(why).into()),
         Verdict::Fenced | Verdict::InboxChanged => Err(Error::Raced(saga)),
     }

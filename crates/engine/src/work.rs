@@ -253,6 +253,7 @@ impl Engine {
             for desk in &desks {
                 desk.get_ready().await?;
             }
+            shared.arriving.before_leases_expire().await;
             let Leasing { leased, told } = shared.store.lease_jobs(&queues, lease, limit).await?;
             for saga in told {
                 shared.inbox_changed(saga);

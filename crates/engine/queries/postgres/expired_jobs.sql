@@ -6,7 +6,7 @@ expired as (
     select id
     from jobs
     where
-        status = 'Leased' and queue = any ($1) and until <= clock()
+        status = 'Leased' and queue = any ($1) and until <= answers_written_until()
         and not (expiries + 1 >= $2 and starts_with(queue, $5))
         and id <> all (array(select item::bigint from parked_items where area = 'jobs' and retry_at > clock()))
         and ($7::bigint[] is null or id = any ($7))

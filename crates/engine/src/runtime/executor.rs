@@ -204,6 +204,7 @@ pub(crate) async fn resolve(
     let first = FirstDecision { run_slot, definition, decision, planned, epoch, inbox_seen, slot, reserved };
     match first.commit(shared).await? {
         Verdict::Applied => Ok(()),
+        Verdict::Rejected(why) => Err(store::Error::Rejected(why).into()),
         _ => Err(Error::Raced(saga)),
     }
 }
@@ -490,7 +491,10 @@ impl Executor {
             let (now, decided) = self.decide(&next.input);
             let Some(mut decision) = self.worth_writing(&next, decided) else { continue };
             if self.may_time_out(&next.input) {
-                self.shared.arriving.written().await;
+                tokio::select! {
+                    () = self.shared.arriving.written_everywhere() => {}
+                    () = self.shared.stopped() => return Flow::Stop,
+                }
             }
             let Planned { commit, releases } = self.plan(&next, &inputs, now, &mut decision);
             if is_enabled(Bug::EffectBeforeCommit) {
@@ -509,7 +513,7 @@ impl Executor {
                     inputs = self.after_inbox(next, inputs).await;
                     continue;
                 }
-                Verdict::Refused(why) => {
+                Verdict::Refused(why) | Verdict::Rejected(why) => {
                     let Some(failed) = unusable(next, &why) else {
                         self.shared.cannot_execute(self.saga, format!("a decision cannot be kept: {why}"));
                         return Flow::Stop;

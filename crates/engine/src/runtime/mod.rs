@@ -160,7 +160,7 @@ impl Shared {
             outbox,
             publisher,
             definitions: Signal::default(),
-            arriving: ArrivingAnswers::default(),
+            arriving: ArrivingAnswers::new(clock.clone(), store.is_shared()),
             work: Arc::default(),
             desks: Desks::default(),
             areas: Areas::of(&store, &options.retention),
@@ -193,6 +193,7 @@ impl Shared {
         if self.store.is_shared() {
             keep_going(self, "heartbeat", liveness::keep_alive);
             keep_going(self, "clock", liveness::follow_clock);
+            keep_going(self, "answers", arriving::share_written_answers);
         }
         if let Some(notices) = notices {
             // A loop that is started again goes on with what its channel still holds.

@@ -120,6 +120,8 @@ pub enum Verdict {
     },
     /// The key is held by a transaction that is still open: nothing was written, and trying again can help.
     KeyHeld(String),
+    /// A constraint or trigger rejects a row of it; nothing of it was written. It can be written once nothing is in its way.
+    Rejected(String),
     /// The database cannot hold it, and trying again will not change that; nothing of it was written.
     Refused(String),
 }

@@ -41,6 +41,19 @@ pub trait NodeStore: Sealed {
         self.heartbeat(epoch).await
     }
 
+    /// Says until when this incarnation has written all answers of workers that arrived at it, and returns the same of the
+    /// other live nodes, the earliest of them. `None` where there are none.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn share_written_answers(
+        &self,
+        _epoch: Epoch,
+        _until: Timestamp,
+    ) -> Result<Option<Timestamp>, Error> {
+        Ok(None)
+    }
+
     /// Releases all sagas of this incarnation, due at once, and removes its registration.
     ///
     /// # Errors

@@ -232,6 +232,14 @@ impl<W: Watch> NodeStore for Watched<W> {
         self.admitted().await?.try_writing(epoch).await
     }
 
+    async fn share_written_answers(
+        &self,
+        epoch: Epoch,
+        until: Timestamp,
+    ) -> Result<Option<Timestamp>, Error> {
+        self.admitted().await?.share_written_answers(epoch, until).await
+    }
+
     async fn leave(&self, epoch: Epoch) -> Result<(), Error> {
         self.admitted().await?.leave(epoch).await
     }

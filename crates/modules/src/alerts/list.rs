@@ -32,7 +32,7 @@ pub struct Listed {
     pub alert: Alert,
     /// Who has taken it upon them.
     pub acknowledged: Option<Acknowledgement>,
-    /// One for each recipient; none before the first delivery begins.
+    /// One for each recipient.
     pub notices: Vec<Notice>,
 }
 

@@ -73,5 +73,10 @@ pub static SCHEMA: Schema = Schema {
             sqlite: include_str!("../../migrations/sqlite/alerts_0005.sql"),
             postgres: include_str!("../../migrations/postgres/alerts_0005.sql"),
         },
+        Migration {
+            name: "channels",
+            sqlite: include_str!("../../migrations/sqlite/alerts_0006.sql"),
+            postgres: include_str!("../../migrations/postgres/alerts_0006.sql"),
+        },
     ],
 };

@@ -1,5 +1,6 @@
 //! Who has been told of an alert, as the database keeps it.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
 use backstitch::clock::Clock;
@@ -67,7 +68,31 @@ impl Notices {
         Ok(SoFar { raised_at: raised_at.map(Timestamp::from_micros), told: told.collect() })
     }
 
-    /// Records the recipients of an alert before the first delivery.
+    /// Replaces the channels whose recipients the database writes with each alert.
+    pub(super) async fn set_channels(&self, recipients: &[(&'static str, String)]) -> Result<(), Error> {
+        let store = self.store()?;
+        match store.database() {
+            Database::Sqlite(file) => {
+                let recipients: BTreeSet<_> = recipients.iter().cloned().collect();
+                let write = move |transaction: &rusqlite::Transaction<'_>| {
+                    transaction.execute("delete from alert_channels", [])?;
+                    let mut statement = transaction.prepare_cached(sql!("sqlite", "set_channels"))?;
+                    for (channel, recipient) in &recipients {
+                        statement.execute(params![channel, recipient])?;
+                    }
+                    Ok(())
+                };
+                file.write_product(write).await?;
+            }
+            Database::Postgres(server) => {
+                let (channels, recipients) = columns(recipients);
+                server.write_product(sql!("postgres", "set_channels"), &[&channels, &recipients]).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Records recipients that an alert lacks: those of channels that were set after it was raised.
     pub(super) async fn plan(&self, key: &str, recipients: &[(&'static str, String)]) -> Result<(), Error> {
         let store = self.store()?;
         match store.database() {
@@ -83,8 +108,7 @@ impl Notices {
                 file.write_product(write).await?;
             }
             Database::Postgres(server) => {
-                let (channels, recipients): (Vec<&str>, Vec<&str>) =
-                    recipients.iter().map(|(channel, recipient)| (*channel, recipient.as_str())).unzip();
+                let (channels, recipients) = columns(recipients);
                 let sql = sql!("postgres", "plan_recipients");
                 server.write_product(sql, &[&key, &channels, &recipients]).await?;
             }
@@ -118,6 +142,10 @@ impl Notices {
     fn store(&self) -> Result<Arc<dyn Store>, Error> {
         self.store.upgrade().ok_or_else(|| Error::Unavailable("the engine is closed".to_owned()))
     }
+}
+
+fn columns<'a>(recipients: &'a [(&'static str, String)]) -> (Vec<&'a str>, Vec<&'a str>) {
+    recipients.iter().map(|(channel, recipient)| (*channel, recipient.as_str())).unzip()
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is the end of the error it is given")]

@@ -46,15 +46,20 @@ impl AlertSink {
         self
     }
 
-    /// Keeps account in this engine's database. Alerts that come before are refused, and come again a little later.
+    /// Keeps account in this engine's database. From now on an alert is written together with its recipients. Alerts that
+    /// come before are refused, and come again a little later.
     ///
     /// # Errors
     /// When the engine has no database, or one without the tables of alerts.
     pub async fn attach(&self, engine: &Engine) -> Result<(), CannotAttach> {
         let notices = Notices::of(engine);
-        notices.so_far("").await?;
+        notices.set_channels(&self.recipients()).await?;
         *self.notices.lock().unwrap_or_else(PoisonError::into_inner) = Some(notices);
         Ok(())
+    }
+
+    fn recipients(&self) -> Vec<(&'static str, String)> {
+        self.channels.iter().map(|channel| recipient_of(&**channel)).collect()
     }
 
     fn notices(&self) -> Option<Notices> {
@@ -69,8 +74,7 @@ impl AlertSink {
         let so_far = notices.so_far(key).await.map_err(|why| why.to_string())?;
         let raised_at = so_far.raised_at.unwrap_or_else(|| notices.clock.now());
         let alert = Alert::read(key, &message.payload, raised_at);
-        let everybody: Vec<_> = self.channels.iter().map(|channel| recipient_of(&**channel)).collect();
-        notices.plan(key, &everybody).await.map_err(|why| why.to_string())?;
+        notices.plan(key, &self.recipients()).await.map_err(|why| why.to_string())?;
         let told = |channel: &dyn Channel| {
             let (channel, recipient) = recipient_of(channel);
             so_far.told.iter().any(|told| (told.0.as_str(), &told.1) == (channel, &recipient))

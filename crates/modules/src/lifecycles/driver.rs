@@ -163,7 +163,6 @@ impl Driver {
                 return Found::nothing(wait);
             }
         }
-        self.base.arriving.written().await;
         let since = Instant::now();
         let claimed = match self.claim(room.min(CLAIMED_AT_ONCE)).await {
             Ok(claimed) => claimed,
@@ -299,6 +298,7 @@ impl Driver {
             }
             // The time of a worker is over, or the wait for one.
             Some(Performer::Worker { .. }) => {
+                self.base.arriving.written_everywhere().await;
                 self.answer(&standing, Input::WorkerTimedOut { entry, attempt, token }, seat).await;
                 return self.holding.drop_claim(id, token);
             }

@@ -53,5 +53,10 @@ pub static SCHEMA: Schema = Schema {
             sqlite: include_str!("../../migrations/sqlite/lifecycles_0009.sql"),
             postgres: include_str!("../../migrations/postgres/lifecycles_0009.sql"),
         },
+        Migration {
+            name: "sound_integrity_check",
+            sqlite: include_str!("../../migrations/sqlite/lifecycles_0010.sql"),
+            postgres: include_str!("../../migrations/postgres/lifecycles_0010.sql"),
+        },
     ],
 };

@@ -10,7 +10,7 @@ use backstitch::store::postgres::{Acting, PostgresStore};
 use backstitch::store::product::Database;
 use backstitch::store::sqlite::SqliteStore;
 use backstitch::store::{self, Store};
-use backstitch::{Engine, Offers, Timestamp};
+use backstitch::{ArrivingAnswers, Engine, Offers, Timestamp};
 use tokio::sync::Notify;
 
 use super::error::Error;
@@ -101,6 +101,8 @@ pub(super) struct Base {
     pub(super) jobs: Notify,
     /// The same for outside workers.
     offers: Offers,
+    /// Reports on attempts, and answers of outside workers, that are being written.
+    pub(super) arriving: ArrivingAnswers,
     offered: AtomicU64,
 }
 
@@ -135,6 +137,7 @@ impl Base {
             reported: Notify::new(),
             jobs: Notify::new(),
             offers: engine.offers(),
+            arriving: engine.arriving_answers(),
             offered: AtomicU64::new(0),
         })
     }

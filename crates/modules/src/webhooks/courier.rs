@@ -3,6 +3,7 @@
 mod rounds;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -43,6 +44,8 @@ struct Maker {
     observer: Arc<dyn Observer>,
     /// A place is free again.
     freed: Notify,
+    /// Set when attempts are awaited for the last time.
+    is_closing: AtomicBool,
 }
 
 impl Courier {
@@ -54,8 +57,14 @@ impl Courier {
         subscriptions: Arc<Subscriptions>,
         observer: Arc<dyn Observer>,
     ) -> Self {
-        let maker =
-            Maker { dispatch: dispatch.clone(), sender, subscriptions, observer, freed: Notify::new() };
+        let maker = Maker {
+            dispatch: dispatch.clone(),
+            sender,
+            subscriptions,
+            observer,
+            freed: Notify::new(),
+            is_closing: AtomicBool::new(false),
+        };
         Self { dispatch, maker: Arc::new(maker) }
     }
 
@@ -102,6 +111,7 @@ impl Courier {
                 () = worth_a_look => {}
             }
         }
+        self.maker.is_closing.store(true, Ordering::Relaxed);
         self.finish(attempts).await;
     }
 
@@ -187,8 +197,10 @@ impl Maker {
         }
     }
 
-    /// Reports, again and again while the lease lasts; after that the job is another's.
+    /// Reports until that is written. The lease does not expire before: the report arrived while it lasted. A process that ends
+    /// waits for the end of the lease only.
     async fn report(&self, report: Report, until: Instant) {
+        let _arriving = self.dispatch.jobs.base.arriving.arrive();
         let job = report.job;
         loop {
             match self.dispatch.jobs.report(report.clone()).await {
@@ -196,7 +208,11 @@ impl Maker {
                     tracing::debug!(job, ?answered, "reported");
                     return;
                 }
-                Err(error) if Instant::now() < until => {
+                Err(error @ Error::Closed) => {
+                    tracing::error!(job, %error, "what came of an attempt was not written: it is made again");
+                    return;
+                }
+                Err(error) if Instant::now() < until || !self.is_closing.load(Ordering::Relaxed) => {
                     tracing::warn!(job, %error, "what came of an attempt cannot be written yet");
                     tokio::time::sleep(STORE_RETRY).await;
                 }

@@ -410,7 +410,11 @@ impl Desk for Counter {
     ) -> Result<Option<backstitch::Answered>, EngineError> {
         // A worker that goes away meanwhile has answered all the same, and what it says of the endpoint counts.
         let (books, answer) = (self.0.clone(), answer.clone());
-        let answered = tokio::spawn(async move { books.answer(job, token, &answer).await });
+        let arriving = books.dispatch.jobs.base.arriving.arrive();
+        let answered = tokio::spawn(async move {
+            let _arriving = arriving;
+            books.answer(job, token, &answer).await
+        });
         answered
             .await
             .unwrap_or_else(|why| Err(told(Error::Store(store::Error::Unavailable(why.to_string())))))

@@ -46,7 +46,8 @@ const MAINTAINED_EVERY: Duration = Duration::from_secs(5);
 /// Jobs that [`Jobs::expire`] picks, in both dialects.
 const EXPIRED: [&str; 2] = [
     "select id from jobs where status = 'Leased' and queue = ?1 and until <= ?2 order by until limit 256",
-    "select id from jobs where status = 'Leased' and queue = $1 and until <= clock() order by until limit 256",
+    "select id from jobs where status = 'Leased' and queue = $1 and until <= answers_written_until()
+     order by until limit 256",
 ];
 /// Jobs that [`Jobs::close_lane`] picks.
 const WAITING: [&str; 2] = [
@@ -466,6 +467,7 @@ impl Jobs {
     /// # Errors
     /// When the database cannot be written.
     pub async fn expire(&self) -> Result<Expired, Error> {
+        self.base.arriving.before_leases_expire().await;
         let mut all = Expired::default();
         loop {
             let values = std::iter::once(QUEUE.into()).chain(self.base.now_in_file());

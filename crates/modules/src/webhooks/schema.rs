@@ -72,5 +72,10 @@ pub static SCHEMA: Schema = Schema {
             sqlite: include_str!("../../migrations/sqlite/webhooks_0013.sql"),
             postgres: include_str!("../../migrations/postgres/webhooks_0013.sql"),
         },
+        Migration {
+            name: "sound_integrity_check",
+            sqlite: include_str!("../../migrations/sqlite/webhooks_0014.sql"),
+            postgres: include_str!("../../migrations/postgres/webhooks_0014.sql"),
+        },
     ],
 };

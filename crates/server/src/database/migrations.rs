@@ -22,5 +22,6 @@ pub(crate) static SCHEMA: Schema = Schema {
         migration!("0003", "audit_words"),
         migration!("0004", "ended_sessions"),
         migration!("0005", "guards"),
+        migration!("0006", "audit_guards"),
     ],
 };

@@ -14,10 +14,11 @@ pub(super) fn judge(undelivered: &[Undelivered], now: Timestamp) -> Vec<Finding>
 fn late(alert: &Undelivered, now: Timestamp) -> Finding {
     let (since, subject) = (ago(now.since(alert.raised_at)), Some(alert.key.clone()));
     let missed: Vec<String> = alert.missed.iter().map(told).collect();
-    let why = match (missed.is_empty(), &alert.last_error) {
-        (false, _) => missed.join("; "),
-        (true, Some(error)) => error.clone(),
-        (true, None) => "no channel was tried yet".to_owned(),
+    let is_untried = alert.missed.iter().all(|missed| missed.last_error.is_none());
+    let why = match &alert.last_error {
+        Some(error) if is_untried => error.clone(),
+        None if missed.is_empty() => "no channel was tried yet".to_owned(),
+        _ => missed.join("; "),
     };
     let action = "see to the channel, or correct its settings in `[alerts]` and restart; `GET /v1/admin/alerts` shows the \
                   alert, which is tried until it is out"
@@ -68,11 +69,13 @@ mod tests {
     }
 
     #[test]
-    fn without_a_notice_the_reason_is_that_of_the_send() {
+    fn without_a_try_the_reason_is_that_of_the_send() {
         let now = Timestamp::from_micros(1);
-        let failed =
-            Undelivered { last_error: Some("the database is full".to_owned()), ..alert(0, Vec::new()) };
-        assert!(judge(&[failed], now)[0].message.ends_with("the database is full"));
+        for missed in [Vec::new(), vec![missed(None, None)]] {
+            let failed =
+                Undelivered { last_error: Some("the database is full".to_owned()), ..alert(0, missed) };
+            assert!(judge(&[failed], now)[0].message.ends_with("the database is full"));
+        }
         assert!(judge(&[alert(0, Vec::new())], now)[0].message.ends_with("no channel was tried yet"));
         assert_eq!(judge(&[], now), []);
     }

@@ -126,6 +126,33 @@ async fn rejected_end_of_a_hook_is_parked_and_others_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn rejected_result_of_a_step_is_kept_and_others_go_on() {
+    for place in Place::each().await {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let called = calls.clone();
+        let pay = Step::new("pay", move |_: Context<Value>| {
+            called.fetch_add(1, Ordering::SeqCst);
+            async { Ok(()) }
+        });
+        let engine = Engine::open_with(&place.address(), options(Retention::default())).await.unwrap();
+        engine.register(Saga::builder("paying").step(pay).build().unwrap()).unwrap();
+        engine.register(purchase()).unwrap();
+        place.obstruct("saga_events", "insert", "new.type = 'step.succeeded' and new.step = 'pay'").await;
+        let run = engine.start("paying", &()).await.unwrap();
+        eventually("the saga is stalled", async || !engine.stalled().is_empty()).await;
+        let stalled = engine.stalled().remove(0);
+        assert_eq!(stalled.saga, run.id());
+        assert!(stalled.why.contains(IN_THE_WAY), "{stalled:?}");
+        buy(&engine).await;
+        place.clear("saga_events").await;
+        let ended = timeout(PATIENCE, run.outcome()).await.unwrap().unwrap();
+        assert!(ended.succeeded(), "{:?}", ended.error);
+        assert_eq!((calls.load(Ordering::SeqCst), engine.stalled()), (1, Vec::new()));
+        engine.shutdown().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn rejected_lease_of_a_job_is_parked_and_others_go_on() {
     for place in Place::each().await {
         let saga = Saga::builder("hooked").step(Step::new("a", |_: Context<Value>| async { Ok(()) }));

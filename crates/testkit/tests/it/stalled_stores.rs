@@ -119,28 +119,34 @@ fn worker_step(time: Duration) -> Draft {
     Draft { steps: vec![step], ..Draft::new("s") }
 }
 
-/// A worker answers while the store stalls, which goes on once the worker's time is over.
-async fn answer_counts_that_arrived_during(engine: Engine, stall: impl FnOnce(), go_on: impl FnOnce()) {
+/// A worker answers to one node while the store stalls, which goes on once the worker's time is over. Another node may own the
+/// saga.
+async fn answer_counts_that_arrived_during(
+    owner: Engine,
+    answered: &Engine,
+    stall: impl FnOnce(),
+    go_on: impl FnOnce(),
+) {
     const TIME: Duration = Duration::from_secs(2);
-    engine.declare(worker_step(TIME)).await.unwrap();
-    engine.apply("s", None).await.unwrap();
-    let run = engine.start("s", &()).await.unwrap();
-    let mut work = engine.lease_work(&["workers".to_owned()], 1, PATIENCE, PATIENCE).await.unwrap();
+    owner.declare(worker_step(TIME)).await.unwrap();
+    owner.apply("s", None).await.unwrap();
+    let run = owner.start("s", &()).await.unwrap();
+    let mut work = owner.lease_work(&["workers".to_owned()], 1, PATIENCE, PATIENCE).await.unwrap();
     let leased = Instant::now();
     // The saga knows the lease, so that nothing but the answer is left to write.
     let begins = run.events().any(async |event| matches!(event.unwrap().event, Event::StepLeased { .. }));
     assert!(begins.await);
     stall();
     let work = work.pop().unwrap();
-    let mut answered = Box::pin(engine.complete_work(work.job, work.token, Payload::null()));
+    let mut answered = Box::pin(answered.complete_work(work.job, work.token, Payload::null()));
     assert!(tokio::time::timeout_at(leased + TIME, &mut answered).await.is_err(), "the store stalls");
-    // By now the saga's driver has noticed that the time is over.
+    // By now the saga's executor has noticed that the time is over.
     tokio::time::sleep(Duration::from_millis(200)).await;
     go_on();
     answered.await.unwrap();
     let ended = tokio::time::timeout(PATIENCE, run.outcome()).await.unwrap().unwrap();
     assert!(ended.succeeded(), "{:?}", ended.error);
-    engine.shutdown().await.unwrap();
+    owner.shutdown().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -151,7 +157,8 @@ async fn answer_counts_that_arrived_while_the_file_was_locked() {
         Engine::open_with(&format!("sqlite:{}", path.display()), with_declared_sagas()).await.unwrap();
     let beside = Connection::open(&path).unwrap();
     let run = |sql| beside.execute_batch(sql).unwrap();
-    answer_counts_that_arrived_during(engine, || run("begin immediate"), || run("rollback")).await;
+    let (stall, go_on) = (|| run("begin immediate"), || run("rollback"));
+    answer_counts_that_arrived_during(engine.clone(), &engine, stall, go_on).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -160,5 +167,18 @@ async fn answer_counts_that_arrived_while_postgres_was_suspended() {
     let address = postgres.create_database().await.unwrap();
     let engine = Engine::open_with(&address, with_declared_sagas()).await.unwrap();
     let (stall, go_on) = (|| postgres.suspend().unwrap(), || postgres.resume().unwrap());
-    answer_counts_that_arrived_during(engine, stall, go_on).await;
+    answer_counts_that_arrived_during(engine.clone(), &engine, stall, go_on).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answer_counts_that_arrived_at_another_node() {
+    let postgres = ThrowawayPostgres::start().unwrap();
+    let address = postgres.create_database().await.unwrap();
+    // Nodes say ten times in a lease what they have written.
+    let options = || Options { lease: Duration::from_secs(30), ..with_declared_sagas() };
+    let owner = Engine::open_with(&address, options()).await.unwrap();
+    let other = Engine::open_with(&address, options()).await.unwrap();
+    let (stall, go_on) = (|| postgres.suspend().unwrap(), || postgres.resume().unwrap());
+    answer_counts_that_arrived_during(owner, &other, stall, go_on).await;
+    other.shutdown().await.unwrap();
 }

@@ -2,7 +2,7 @@
 
 mod audit;
 mod back;
-mod browser;
+pub(crate) mod browser;
 pub(crate) mod services;
 mod stage;
 

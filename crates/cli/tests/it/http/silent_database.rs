@@ -8,22 +8,25 @@ use futures::future::join_all;
 use hyper::Method;
 use serde_json::json;
 
+use crate::console::browser::Browser;
 use crate::http::support::{Client, Running, SECRET, create_key, within};
 
 /// How long a client waits for any response.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(20);
 
-async fn server_on(postgres: &ThrowawayPostgres) -> (Running, Client) {
+async fn server_on(postgres: &ThrowawayPostgres) -> (Running, Client, Browser) {
     let db = postgres.create_database().await.unwrap();
     let key = create_key(&db, "admin").await;
     let folder = tempfile::tempdir().unwrap();
     let server = Running::on(folder, db, |config| config.secret = Some(Secret::new(SECRET))).await;
+    // A visitor who has not signed in is led to the sign-in page as long as the keys were read a moment ago.
+    let browser = Browser::signed_in(&server.client, &key).await;
     let client = server.client.with_key(&key);
-    (server, client)
+    (server, client, browser)
 }
 
 /// Sends requests of every kind at once: they wait for connections, keys, the audit and commits.
-async fn all_are_unavailable(client: &Client, saga: &str) {
+async fn all_are_unavailable(client: &Client, browser: &Browser, saga: &str) {
     let requests = [
         (Method::GET, "/v1/sagas".to_owned(), String::new()),
         (Method::GET, format!("/v1/sagas/{saga}"), String::new()),
@@ -41,13 +44,9 @@ async fn all_are_unavailable(client: &Client, saga: &str) {
         assert!(answer.headers.contains_key("retry-after"), "{path}: {answer:?}");
     });
     join_all(answers).await;
-    let page = tokio::time::timeout(
-        CLIENT_TIMEOUT,
-        client.send(Method::GET, "/sagas", &[("accept", "text/html")], ""),
-    );
-    let page = page.await.unwrap();
+    let page = tokio::time::timeout(CLIENT_TIMEOUT, browser.get("/sagas")).await.unwrap();
     assert_eq!(page.status, 503, "{page:?}");
-    assert!(page.headers["content-type"].to_str().unwrap().starts_with("text/html"), "{page:?}");
+    assert!(page.answer.headers["content-type"].to_str().unwrap().starts_with("text/html"), "{page:?}");
 }
 
 async fn works_again(client: &Client) {
@@ -61,10 +60,10 @@ async fn works_again(client: &Client) {
 #[tokio::test(flavor = "multi_thread")]
 async fn suspended_database_is_answered_with_503() {
     let postgres = ThrowawayPostgres::start().unwrap();
-    let (_server, client) = server_on(&postgres).await;
+    let (_server, client, browser) = server_on(&postgres).await;
     let saga = client.start(&json!({ "definition": "gated" })).await;
     postgres.suspend().unwrap();
-    all_are_unavailable(&client, &saga).await;
+    all_are_unavailable(&client, &browser, &saga).await;
     postgres.resume().unwrap();
     works_again(&client).await;
 }
@@ -105,7 +104,7 @@ async fn reports_are_answered(client: &Client) {
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_are_answered_while_the_database_is_suspended() {
     let postgres = ThrowawayPostgres::start().unwrap();
-    let (_server, client) = server_on(&postgres).await;
+    let (_server, client, _browser) = server_on(&postgres).await;
     client.start(&json!({ "definition": "gated" })).await;
     let text = String::from_utf8(client.get("/metrics").await.body.to_vec()).unwrap();
     assert!(text.contains("\nbackstitch_store_up 1\n"), "{text}");
@@ -133,10 +132,10 @@ async fn reports_are_answered_while_the_database_is_suspended() {
 #[tokio::test(flavor = "multi_thread")]
 async fn stopped_database_is_answered_with_503() {
     let mut postgres = ThrowawayPostgres::start().unwrap();
-    let (_server, client) = server_on(&postgres).await;
+    let (_server, client, browser) = server_on(&postgres).await;
     let saga = client.start(&json!({ "definition": "gated" })).await;
     postgres.stop_immediate().unwrap();
-    all_are_unavailable(&client, &saga).await;
+    all_are_unavailable(&client, &browser, &saga).await;
     postgres.start_again().unwrap();
     works_again(&client).await;
 }
@@ -144,7 +143,7 @@ async fn stopped_database_is_answered_with_503() {
 #[tokio::test(flavor = "multi_thread")]
 async fn long_wait_is_not_cut_short_by_an_answering_database() {
     let postgres = ThrowawayPostgres::start_unsynced().unwrap();
-    let (server, client) = server_on(&postgres).await;
+    let (server, client, _browser) = server_on(&postgres).await;
     let waiting = tokio::spawn({
         let client = client.clone();
         async move { client.post("/v1/sagas?wait=30", &json!({ "definition": "gated" })).await }

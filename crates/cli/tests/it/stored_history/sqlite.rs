@@ -1,5 +1,7 @@
 //! Stored history in a SQLite file, under the statements of a program that is not ours.
 
+use std::process::Command;
+
 use backstitch::store::sqlite::allow_guarded_writes;
 use rusqlite::Connection;
 
@@ -133,12 +135,18 @@ async fn sqlite_guards_hold_where_a_tool_supplies_the_collation() {
 }
 
 /// Statements on rows that only Backstitch writes, and what a program is told that has a collation of that name.
-const GUARDED: [(&str, &str); 10] = [
+const GUARDED: [(&str, &str); 13] = [
     (
         "insert or replace into saga_events select * from saga_events",
         "only Backstitch appends to saga_events",
     ),
     ("insert or replace into sagas select * from sagas", "only Backstitch inserts sagas"),
+    (
+        "insert or replace into saga_attributes select * from saga_attributes",
+        "only Backstitch inserts attributes",
+    ),
+    ("insert or replace into audit select * from audit", "only Backstitch adds to the audit"),
+    ("insert or replace into audit_answers select * from audit_answers", "only Backstitch adds to the audit"),
     ("insert or replace into jobs select * from jobs", "only Backstitch inserts jobs"),
     (
         "insert or replace into job_results select * from job_results",
@@ -233,4 +241,27 @@ async fn insert_or_ignore_skips_a_message_that_exists() {
     assert_eq!(connection.execute(insert, []), Ok(1));
     let written = "select idempotency_key from outbox where payload = '2' and due_at is not null";
     assert_eq!(texts(&connection, written), ["new"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn integrity_check_of_the_sqlite3_shell_is_ok() {
+    let (place, connection) = seeded().await;
+    for table in ["lifecycle_states", "webhook_pauses"] {
+        assert_eq!(texts(&connection, &format!("select 'rows' from {table} limit 1")), ["rows"], "{table}");
+    }
+    let file = place.db().strip_prefix("sqlite:").unwrap().to_owned();
+    let checked = Command::new("sqlite3").args([&file, "pragma integrity_check"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&checked.stdout), "ok\n", "{checked:?}");
+}
+
+/// SQLite 3.40 reports null values where a table without rowid has a `not null` column before one of its primary key.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_of_tables_without_rowid_come_first() {
+    let (_place, connection) = seeded().await;
+    let misplaced = "
+        select t.name || '.' || before.name
+        from pragma_table_list as t, pragma_table_info(t.name) as before, pragma_table_info(t.name) as key
+        where t.wr and before.\"notnull\" and before.pk = 0 and key.pk > 0 and before.cid < key.cid
+        group by 1";
+    assert_eq!(texts(&connection, misplaced), [""; 0]);
 }

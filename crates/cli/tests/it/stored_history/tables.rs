@@ -234,6 +234,7 @@ pub(crate) const TABLES: &[Table] = &[
         ],
     ),
     history("alert_recipients", &[frozen("channel = 'mail'"), frozen("channel = 'webhook'")]),
+    free("alert_channels", "each start replaces it by what is configured"),
     history("alert_acknowledgements", &[frozen("alert_key = 'alert'")]),
     history("api_keys", &[active("name = 'live'", &["revoked_at"]), frozen("name = 'revoked'")]),
     history("audit", &[frozen("id = 1"), frozen("id = 2")]),
@@ -307,6 +308,7 @@ pub(crate) const SEED: &str = "
     update webhook_delivery_sagas set status = 'InProgress', job_id = id where id = 6;
     update webhook_delivery_sagas
     set status = 'DeadLettered', attempt_count = 1, final_error_code = 'http_500' where id = 6;
+    insert into webhook_pauses (subscription_id, paused_until, node, reason) values (1, {t}, 'n', 'r');
     insert into webhook_attempts (saga_id, job_id, number, status, finished_at)
     values (2, 2, 1, 'Completed', {t}), (3, 3, 1, 'Failed', {t});
 

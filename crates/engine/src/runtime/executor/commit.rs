@@ -26,7 +26,7 @@ pub(super) enum LoggedCommit {
 }
 
 impl Executor {
-    /// Writes a commit until its outcome is known. `None` when the engine stops meanwhile.
+    /// Writes a commit until its outcome is known. While the database rejects it, the saga is stalled. `None` when the engine stops meanwhile.
     pub(super) async fn commit(&mut self, mut commit: Commit) -> Option<(Commit, Verdict)> {
         let mut in_doubt = false;
         loop {
@@ -38,6 +38,10 @@ impl Executor {
                 Ok(Verdict::Fenced) if is_enabled(Bug::AppendUnfenced) => {
                     let verdict = failpoints::force(&*self.shared.store, &mut commit).await?;
                     return Some((commit, verdict));
+                }
+                // What a step has done is not given up because of a row or trigger of another program.
+                Ok(Verdict::Rejected(why)) => {
+                    self.store_failed("a decision is not durable yet", &store::Error::Rejected(why));
                 }
                 Ok(verdict) => return Some((commit, verdict)),
                 Err(error) => self.store_failed("a decision is not durable yet", &error),

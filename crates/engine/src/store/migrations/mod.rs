@@ -37,6 +37,8 @@ pub(super) static ENGINE: Schema = Schema {
         migration!("0012", "product_versions"),
         migration!("0013", "atomic_refusals"),
         migration!("0014", "documents"),
+        migration!("0015", "written_answers"),
+        migration!("0016", "attributes"),
     ],
 };
 

@@ -12,8 +12,10 @@ use crate::store::Error;
 /// Why a batch was not answered.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// Something in the batch cannot be written. Nothing of the batch was.
+    /// The database cannot hold a value of the batch. Nothing of the batch was written.
     Data(String),
+    /// A constraint or trigger rejects a row of the batch. Nothing of the batch was written.
+    Rejected(String),
     /// Somebody holds a lock for too long. Nothing of the batch was written.
     Blocked(String),
     /// Nothing of the batch was written, and the same batch can succeed.
@@ -42,6 +44,7 @@ impl Fault {
         match (error.code(), class(error.code())) {
             (&SqlState::LOCK_NOT_AVAILABLE, _) => Self::Blocked(why),
             (_, "40") | (&SqlState::QUERY_CANCELED, _) => Self::Undone(why),
+            (_, class) if blames_the_row(class) => Self::Rejected(why),
             (_, class) if blames_the_data(class) => Self::Data(why),
             _ => Self::Hopeless(judged(error)),
         }
@@ -115,6 +118,11 @@ fn judged(error: &DbError) -> Error {
 /// Bad values, broken constraints, too much for an index, and what the triggers refuse.
 fn blames_the_data(class: &str) -> bool {
     matches!(class, "21" | "22" | "23" | "44" | "54" | "P0")
+}
+
+/// Broken constraints, and what the triggers refuse: what is in the way can be removed.
+fn blames_the_row(class: &str) -> bool {
+    matches!(class, "23" | "44" | "P0")
 }
 
 fn class(code: &SqlState) -> &str {

@@ -48,7 +48,7 @@ impl JobStore for PostgresStore {
 const EXPIRED: &str = "
     select id from jobs
     where
-        status = 'Leased' and queue = any ($1) and until <= clock()
+        status = 'Leased' and queue = any ($1) and until <= answers_written_until()
         and id <> all (array(select item::bigint from parked_items where area = 'jobs' and retry_at > clock()))
     limit 10000";
 /// Jobs that are due: those that `due_jobs` picks.

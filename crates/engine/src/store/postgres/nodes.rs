@@ -1,6 +1,7 @@
 //! Nodes and their heartbeats. Only the database's clock decides.
 
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 use backstitch_kernel::Timestamp;
@@ -9,7 +10,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::session::{Session, change, read};
-use super::values::{get, get_time, millis, readable};
+use super::values::{get, get_time, millis, readable, time, timestamp};
 use super::{PostgresStore, schema, sql, trial};
 use crate::store::migrations::ENGINE;
 use crate::store::nodes::{Epoch, Joined, Node};
@@ -38,6 +39,14 @@ impl NodeStore for PostgresStore {
         Ok(lives)
     }
 
+    async fn share_written_answers(
+        &self,
+        epoch: Epoch,
+        until: Timestamp,
+    ) -> Result<Option<Timestamp>, Error> {
+        change!(self.sessions.to_ask(), |session| share_written_answers(session, epoch, until))
+    }
+
     async fn leave(&self, epoch: Epoch) -> Result<(), Error> {
         change!(self.sessions.to_ask(), |session| leave(session, epoch))
     }
@@ -52,6 +61,16 @@ pub(super) type KnownProducts = BTreeMap<&'static str, i64>;
 /// A node that is late is dead, whether or not anybody has noticed: its sagas may be gone by the next moment.
 const BEAT: &str = "update nodes set heartbeat_at = clock()
     where epoch = $1 and heartbeat_at + lease_ms * interval '1 ms' > clock() returning epoch";
+
+/// A node that is dead by the database's clock writes nothing any more, so nothing waits for it. One that has just joined,
+/// or that knows nothing of this, says nothing.
+const SHARE_WRITTEN_ANSWERS: &str = "
+    with said as (
+        update nodes set answers_written_until = $2 where epoch = $1
+    )
+    select min(answers_written_until) as written_until
+    from nodes
+    where epoch <> $1 and heartbeat_at + lease_ms * interval '1 ms' > clock()";
 
 async fn join(session: &Session, node: &Node, products: &KnownProducts) -> Result<Epoch, Error> {
     let name = readable(&node.name);
@@ -83,6 +102,16 @@ pub(super) async fn clock(session: &Session) -> Result<Timestamp, Error> {
 
 async fn heartbeat(session: &Session, epoch: Epoch, products: &KnownProducts) -> Result<bool, Error> {
     Ok(!write_row(session, products, BEAT, &[&epoch]).await?.is_empty())
+}
+
+async fn share_written_answers(
+    session: &Session,
+    epoch: Epoch,
+    until: Timestamp,
+) -> Result<Option<Timestamp>, Error> {
+    let rows = session.query(SHARE_WRITTEN_ANSWERS, &[&epoch, &time(until)]).await?;
+    let earliest: Option<SystemTime> = rows.first().map_or(Ok(None), |row| get(row, "written_until"))?;
+    Ok(earliest.map(timestamp))
 }
 
 /// Writes the row of this node, which the database refuses once a newer version has changed the data.

@@ -80,10 +80,10 @@ impl Open<'_> {
             let commits: Vec<&Commit> = group.members.iter().map(|index| &self.commits[*index]).collect();
             match send(self.sessions, &commits).await {
                 Ok(verdicts) => groups.extend(self.answered(group, verdicts).await?),
-                Err(Fault::Data(why)) => match group.halves() {
-                    Ok(halves) => groups.extend(halves),
-                    Err(alone) => self.answer(alone, Verdict::Refused(why)).await?,
-                },
+                Err(Fault::Data(why)) => groups.extend(self.isolate(group, Verdict::Refused(why)).await?),
+                Err(Fault::Rejected(why)) => {
+                    groups.extend(self.isolate(group, Verdict::Rejected(why)).await?);
+                }
                 Err(Fault::Blocked(why)) => match group.halves() {
                     Ok(halves) => groups.extend(halves),
                     Err(alone) => groups.extend(self.blocked(alone, why).await?),
@@ -136,6 +136,17 @@ impl Open<'_> {
             self.patience.pause("an idempotency key changes hands all the time").await?;
         }
         Ok((!again.is_empty()).then_some(Group { members: again, in_doubt: group.in_doubt }))
+    }
+
+    /// Splits a group, one of whose decisions was not written; one that is alone gets this verdict.
+    async fn isolate(&mut self, group: Group, verdict: Verdict) -> Result<Vec<Group>, Error> {
+        match group.halves() {
+            Ok(halves) => Ok(halves.into()),
+            Err(alone) => {
+                self.answer(alone, verdict).await?;
+                Ok(Vec::new())
+            }
+        }
     }
 
     async fn answer(&mut self, alone: Group, verdict: Verdict) -> Result<(), Error> {

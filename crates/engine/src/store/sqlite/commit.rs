@@ -91,7 +91,11 @@ impl<'c> Writer<'c> {
         })?;
         // Of a decision that was rejected.
         self.pending.clear();
-        Ok(applied.unwrap_or_else(|fault| Verdict::Refused(Error::from(fault).to_string())))
+        Ok(applied.unwrap_or_else(|fault| {
+            let is_row = fault.blames_the_row();
+            let why = Error::from(fault).to_string();
+            if is_row { Verdict::Rejected(why) } else { Verdict::Refused(why) }
+        }))
     }
 
     /// All that can say no comes before all that is written, so a decision that loses leaves nothing behind.

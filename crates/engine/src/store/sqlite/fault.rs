@@ -22,6 +22,12 @@ impl Fault {
         }
     }
 
+    /// Whether a constraint or trigger rejects a row: what is in the way can be removed.
+    pub(super) fn blames_the_row(&self) -> bool {
+        matches!(self, Self::Sql(rusqlite::Error::SqliteFailure(failure, _))
+            if failure.code == ErrorCode::ConstraintViolation)
+    }
+
     /// Whether an item of a batch is to blame, also by what the file has of it already: a row that cannot be read.
     pub(super) fn is_about_an_item(&self) -> bool {
         self.blames_the_data() || matches!(self, Self::Store(Error::Corrupt(_)))

@@ -4,7 +4,7 @@ expired as (
     select id
     from jobs
     where
-        status = 'Leased' and queue = $1 and until <= clock()
+        status = 'Leased' and queue = $1 and until <= answers_written_until()
         and id <> all (array(select item::bigint from parked_items where area = 'webhook_jobs' and retry_at > clock()))
         and not exists (select from webhook_rejected_reports where job_id = jobs.id)
         and ($5::bigint[] is null or id = any ($5))

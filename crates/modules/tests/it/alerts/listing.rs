@@ -1,7 +1,7 @@
 //! The list of alerts, on both databases.
 
 use backstitch::store::product::Database;
-use backstitch_modules::alerts::{self, Acknowledged, Config, Cursor};
+use backstitch_modules::alerts::{self, Acknowledged, AlertSink, Config, Cursor};
 use backstitch_testkit::smtp::{Setup, SmtpServer};
 
 use crate::alerts::stage::{Place, Stage, email};
@@ -56,6 +56,31 @@ async fn an_alert_that_is_not_out_yet_says_why() {
         let mail = listed.notices.iter().find(|notice| notice.channel == "email").unwrap();
         assert_eq!((mail.recipient.as_deref(), mail.notified_at), (Some("ops@example.com"), None));
         assert!(mail.attempts >= 1 && mail.last_error.as_deref().unwrap().contains("refused"), "{mail:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alert_is_written_together_with_its_notices() {
+    for place in Place::each().await {
+        let config = Config { email: Some(email(25)), ..Config::default() };
+        let stage = Stage::open_without_relay(place, &config).await;
+        stage.fail_a_rollback("the bank is closed").await;
+        let notices = stage.newest().await.notices;
+        let told: Vec<_> =
+            notices.iter().map(|it| (it.channel.as_str(), it.attempts, it.notified_at)).collect();
+        assert_eq!(told, [("email", 0, None), ("log", 0, None)]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn channels_that_are_not_set_any_more_get_no_notices() {
+    for place in Place::each().await {
+        let config = Config { email: Some(email(25)), ..Config::default() };
+        let stage = Stage::open_without_relay(place, &config).await;
+        AlertSink::new(&Config::default()).unwrap().attach(&stage.engine).await.unwrap();
+        stage.fail_a_rollback("the bank is closed").await;
+        let notices = stage.newest().await.notices;
+        assert_eq!(notices.iter().map(|it| it.channel.as_str()).collect::<Vec<_>>(), ["log"]);
     }
 }
 
@@ -156,7 +181,7 @@ async fn undelivered_alerts_are_found_by_index() {
         let now = stage.engine.clock().now();
         let all = alerts::undelivered(&stage.engine, now, 10).await.unwrap();
         assert_eq!(all.len(), 5, "of a thousand there is one each");
-        assert!(all.iter().all(|alert| alert.reached == 0 && alert.missed.is_empty()));
+        assert!(all.iter().all(|alert| alert.reached == 0 && alert.missed.len() == 1));
         assert_eq!(alerts::undelivered(&stage.engine, now, 2).await.unwrap(), all[..2]);
         let long_ago = backstitch::Timestamp::from_micros(-1);
         assert_eq!(alerts::undelivered(&stage.engine, long_ago, 10).await.unwrap(), []);

@@ -101,6 +101,24 @@ impl Stage {
         let watched = Watched { sink: sink.clone(), heard };
         let routes = Routes::all_to(Arc::new(watched));
         let options = Options { routes, retention, ..place.options() };
+        Self::open_with(place, options, sink, sends).await
+    }
+
+    /// The same where no message is sent.
+    pub(crate) async fn open_without_relay(place: Place, config: &Config) -> Self {
+        let sink = Arc::new(AlertSink::new(config).unwrap());
+        let options = Options { routes: Routes::none(), ..place.options() };
+        let stage = Self::open_with(place, options, sink, mpsc::unbounded_channel().1).await;
+        stage.sink.attach(&stage.engine).await.unwrap();
+        stage
+    }
+
+    async fn open_with(
+        place: Place,
+        options: Options,
+        sink: Arc<AlertSink>,
+        sends: mpsc::UnboundedReceiver<Result<(), String>>,
+    ) -> Self {
         let engine = Engine::open_with(&place.address(), options).await.unwrap();
         for saga in [order(), farewell()] {
             engine.register(saga).unwrap();

@@ -341,3 +341,24 @@ async fn migration_ends_claims_on_the_wait_for_a_worker() {
         assert_eq!((moved.holder(), moved.instance.due_at.is_some()), (Some("gone"), true));
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_does_not_time_out_before_every_node_has_written() {
+    let stage = Stage::postgres().await;
+    stage.declare(parcel(Duration::from_millis(100))).await;
+    stage.lifecycles.start("parcel", "p", Given::default()).await.unwrap();
+    let work = lease(&stage).await.pop().unwrap();
+    // Another node may have an answer that arrived in time.
+    let other =
+        "insert into nodes (name, lease_ms, answers_written_until) values ('other', 3600000, clock())";
+    stage.execute(other).await.unwrap();
+    let driving = stage.drive();
+    let held = "select key from lifecycles where holder is not null";
+    while stage.texts(held).await.is_empty() {}
+    let answered = stage.engine.complete_work(work.job, work.token, Payload::null()).await.unwrap();
+    assert_eq!((answered, &*state(&stage, "p").await), (Answered::Now, "sent"));
+    let written = "update nodes set answers_written_until = clock() + interval '1 hour' where name = 'other'";
+    stage.execute(written).await.unwrap();
+    driving.stop().await;
+    assert_eq!(state(&stage, "p").await, "sent");
+}

@@ -5,6 +5,7 @@ use std::time::Duration;
 use backstitch::kernel::delivery::Status;
 use backstitch::secs;
 use backstitch_modules::webhooks::{Answered, Ask, Expired, LEASE_EXPIRED, SUBSCRIPTION_DELETED, Won};
+use futures::FutureExt as _;
 
 use crate::webhooks::stage::{LEASE, Stage, asks};
 
@@ -232,4 +233,40 @@ async fn each_lane_is_leased_for_as_long_as_its_own_request_may_take() {
         assert_eq!(until(quick), stage.now().plus(secs(25)));
         assert_eq!(until(slow), stage.now().plus(secs(3610)));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lease_does_not_expire_while_a_report_is_being_written() {
+    let stage = Stage::sqlite().await;
+    stage.subscribe(&["order.*"], 8).await;
+    stage.tell("o-1").await;
+    stage.decide().await;
+    stage.lease_one().await;
+    let report = stage.engine.arriving_answers().arrive();
+    stage.advance(LEASE).await;
+    let mut expired = std::pin::pin!(stage.webhooks.jobs.expire());
+    assert!(expired.as_mut().now_or_never().is_none());
+    drop(report);
+    assert_eq!(expired.await.unwrap(), Expired { put_back: 1, failed: 0 });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lease_does_not_expire_before_every_node_has_written() {
+    let stage = Stage::postgres().await;
+    stage.subscribe(&["order.*"], 8).await;
+    stage.tell("o-1").await;
+    stage.decide().await;
+    stage.lease_one().await;
+    stage.advance(LEASE).await;
+    // Another node has a report that arrived while the lease lasted.
+    let stalled = "insert into nodes (name, lease_ms, heartbeat_at, answers_written_until)
+        values ('other', 60000, clock(), clock() - interval '1 second')";
+    stage.execute(stalled).await.unwrap();
+    assert_eq!(stage.webhooks.jobs.expire().await.unwrap(), Expired::default());
+    // It is dead, and writes nothing any more.
+    stage
+        .execute("update nodes set heartbeat_at = clock() - interval '1 minute' where name = 'other'")
+        .await
+        .unwrap();
+    assert_eq!(stage.webhooks.jobs.expire().await.unwrap(), Expired { put_back: 1, failed: 0 });
 }

@@ -15,6 +15,8 @@ use crate::webhooks::stage::{Place, Stage, session};
 
 /// Long enough that what is left of a lease is shorter than the request may take, and not so long that nobody waits any more.
 const LATE: Duration = Duration::from_secs(12);
+/// Longer than a lease lasts and an answer of the database is waited for.
+const STALL: Duration = Duration::from_secs(60);
 /// Looks after which no more connections are expected.
 const SETTLED: u32 = 40;
 
@@ -64,6 +66,35 @@ async fn nothing_is_sent_on_a_lease_that_was_answered_too_late() {
     assert_eq!((saga.attempt_count, service.heard().len()), (1, 1));
     assert_eq!(stage.number("select token from jobs").await, 2, "it was sent on the second lease alone");
     assert_eq!(stage.number("select expiries::bigint from jobs").await, 0, "the first one was given back");
+}
+
+// On one thread, since only there time can be moved.
+#[tokio::test]
+async fn report_is_written_after_its_lease_where_the_store_stalled() {
+    let stage = Stage::postgres().await;
+    let service = Service::always(|| Reply::http(204, "")).await;
+    subscribe(&stage, service.url(), |_| ()).await;
+    let event = one_waits(&stage).await;
+    let Place::Postgres { address, .. } = &stage.place else { panic!("only a server can be held up") };
+    let holding = session(address).await;
+    holding.batch_execute("begin; lock table webhook_attempts in access exclusive mode").await.unwrap();
+    let _working = work(&stage, stage.dispatch());
+    let waiting = "select coalesce(max(pid), 0)::bigint from pg_locks
+        where not granted and relation = 'webhook_attempts'::regclass";
+    let mut pid = 0;
+    while pid == 0 {
+        pid = stage.number(waiting).await;
+    }
+    tokio::time::pause();
+    tokio::time::advance(STALL).await;
+    tokio::time::resume();
+    // The lease is over, and the first report comes to nothing.
+    stage.number(&format!("select pg_terminate_backend({pid})::int::bigint")).await;
+    let lives = format!("select count(*) from pg_stat_activity where pid = {pid}");
+    while stage.number(&lives).await > 0 {}
+    holding.batch_execute("rollback").await.unwrap();
+    let written = tokio::time::timeout(backstitch_testkit::PATIENCE, until(&stage, event, Status::Completed));
+    assert_eq!((written.await.unwrap().attempt_count, service.heard().len()), (1, 1));
 }
 
 #[tokio::test]

@@ -41,10 +41,10 @@ async fn a_decision_the_database_cannot_hold_is_refused_alone() {
     ];
     let verdicts = store.commit(&batch).await.unwrap();
     assert!(
-        matches!(&verdicts[1], Verdict::Refused(why) if why.contains("UNIQUE constraint failed: saga_events")),
+        matches!(&verdicts[1], Verdict::Rejected(why) if why.contains("UNIQUE constraint failed: saga_events")),
         "{verdicts:?}"
     );
-    assert!(matches!(&verdicts[3], Verdict::Refused(_)), "{verdicts:?}");
+    assert!(matches!(&verdicts[3], Verdict::Rejected(_)), "{verdicts:?}");
     for applied in [0, 2, 4] {
         assert_eq!(verdicts[applied], Verdict::Applied);
     }
@@ -105,7 +105,7 @@ async fn a_good_end_is_nobodys() {
     if let Some(RowWrite::Update(row)) = &mut kept.row {
         row.owner = Some(1);
     }
-    assert!(matches!(verdict(&store, kept).await, Verdict::Refused(_)));
+    assert!(matches!(verdict(&store, kept).await, Verdict::Rejected(_)));
     apply(&store, ended(saga(1), 2, now())).await;
 }
 

@@ -47,7 +47,7 @@ async fn refused_start_leaves_the_transaction_unchanged() {
     assert!(matches!(try_in(other), Verdict::Conflict { .. }));
     let mut twice = started(saga(3), now());
     twice.events.extend(twice.events.clone());
-    assert!(matches!(try_in(twice), Verdict::Refused(_)));
+    assert!(matches!(try_in(twice), Verdict::Rejected(_)));
 
     transaction.commit().unwrap();
     let orders: i64 = own.query_row("select count(*) from orders", [], |row| row.get(0)).unwrap();

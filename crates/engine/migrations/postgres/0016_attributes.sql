@@ -1,0 +1,1 @@
+-- Only the owner of the tables and the functions here insert attributes: see the other dialect.

@@ -1,0 +1,1 @@
+-- A file has one node, which knows what has arrived at it.

@@ -1,0 +1,1 @@
+-- Only the other dialect checks a column so.

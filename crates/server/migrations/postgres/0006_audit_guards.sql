@@ -1,0 +1,1 @@
+-- Only the owner of the tables adds to the audit: see the other dialect.
