@@ -12,15 +12,15 @@ use tokio_postgres::{GenericClient, Row, Statement, Transaction};
 use uuid::Uuid;
 
 use super::batch::{Batch, judged_unsent};
-use super::durability;
 use super::fault::{self, Fault};
 use super::session::Sessions;
 use super::values::{time, timestamp};
+use super::{durability, sql};
 use crate::store::product::RowKind;
 use crate::store::{Claim, Commit, Corrupt, Error, Verdict};
 
-const COMMIT: &str = include_str!("commit.sql");
-const FIND_CLAIM: &str = super::sql!("find_claim");
+const COMMIT: &str = sql!(sagas::commit);
+const FIND_CLAIM: &str = sql!(idempotency::find);
 
 /// More than the server's own limit for a committer's statement, so that it is the server who gives up first.
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(20);

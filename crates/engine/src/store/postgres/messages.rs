@@ -14,7 +14,7 @@ use super::session::{Session, change, conclude, read};
 use super::values::{get, get_time, is_text, limit, micros, time, timestamp};
 use super::{PostgresStore, durability, fault, sql};
 use crate::outbox::sink::Undelivered;
-use crate::store::outbox::{Kept, Listing, Publication, Published, REMOVED, Retried, Status, reading};
+use crate::store::outbox::{Kept, Listing, Publication, Published, REMOVED, Retried, Status, list_of};
 use crate::store::{Corrupt, Error, MessageStore};
 
 #[async_trait]
@@ -97,13 +97,12 @@ async fn publish_on(
     at: Timestamp,
 ) -> Result<Vec<Published>, tokio_postgres::Error> {
     let rows = Rows::of(batch.iter().filter(|publication| unkeepable(publication).is_none()));
-    let written =
-        client.query(include_str!("publish_messages.sql"), &rows.values(&time(at), &counted)).await?;
+    let written = client.query(sql!(messages::publish), &rows.values(&time(at), &counted)).await?;
     let mut written: HashMap<(String, String), i64> =
         written.iter().map(|row| ((row.get("topic"), row.get("idempotency_key")), row.get("id"))).collect();
     let mut first = HashMap::new();
     if written.len() < batch.len() {
-        for row in client.query(include_str!("find_messages.sql"), &[&rows.topics, &rows.keys]).await? {
+        for row in client.query(sql!(messages::find), &[&rows.topics, &rows.keys]).await? {
             let digest: Option<[u8; 32]> = row.get::<_, &[u8]>("digest").try_into().ok();
             let found = (digest.map(Digest), timestamp(row.get("at")), row.get::<_, Option<i64>>("id"));
             first.insert((row.get::<_, String>("topic"), row.get::<_, String>("key")), found);
@@ -187,14 +186,14 @@ impl<'a> Rows<'a> {
 }
 
 async fn message_numbered(session: &Session, id: i64) -> Result<Option<Kept>, Error> {
-    first(&session.query(&reading::by_number(), &[&id]).await?)
+    first(&session.query(sql!(messages::by_id), &[&id]).await?)
 }
 
 async fn message_of(session: &Session, topic: &str, key: &str) -> Result<Option<Kept>, Error> {
     if !is_text(topic) || !is_text(key) {
         return Ok(None);
     }
-    first(&session.query(&reading::by_key(), &[&topic, &key]).await?)
+    first(&session.query(sql!(messages::by_key), &[&topic, &key]).await?)
 }
 
 async fn list(session: &Session, listing: &Listing, rows: usize) -> Result<Vec<Kept>, Error> {
@@ -207,7 +206,7 @@ async fn list(session: &Session, listing: &Listing, rows: usize) -> Result<Vec<K
     values.extend(status.as_ref().map(|status| status as &(dyn ToSql + Sync)));
     values.extend(listing.before.as_ref().map(|before| before as &(dyn ToSql + Sync)));
     values.push(&at_most);
-    session.query(&reading::list(listing), &values).await?.iter().map(kept).collect()
+    session.query(&list_of(sql!(messages::messages), listing), &values).await?.iter().map(kept).collect()
 }
 
 /// The index of topics is ordered by status within, so that each has its own newest.
@@ -224,9 +223,7 @@ async fn list_topic(
     let statuses: Vec<&str> = statuses.into_iter().map(Status::as_str).collect();
     let before = listing.before.unwrap_or(i64::MAX);
     let values: [&(dyn ToSql + Sync); 4] = [&statuses, &topic, &before, &limit(rows)];
-    let newest = include_str!("newest_of_topic.sql");
-    let query = format!("{} where o.id in ({newest}) order by o.id desc limit $4", reading::COLUMNS);
-    session.query(&query, &values).await?.iter().map(kept).collect()
+    session.query(sql!(messages::of_topic), &values).await?.iter().map(kept).collect()
 }
 
 fn first(rows: &[Row]) -> Result<Option<Kept>, Error> {
@@ -276,7 +273,7 @@ async fn retry(session: &Session, id: i64, at: Timestamp) -> Result<Retried, Err
 
 /// Nothing where somebody else asked for it while this was under way.
 async fn retry_once(session: &Session, id: i64, at: Timestamp) -> Result<Option<Retried>, Error> {
-    let rows = session.query(sql!("retry_message"), &[&id, &time(at)]).await?;
+    let rows = session.query(sql!(messages::retry), &[&id, &time(at)]).await?;
     let Some(row) = rows.first() else {
         return Ok(Some(Retried::Unknown));
     };

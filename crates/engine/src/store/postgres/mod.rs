@@ -54,7 +54,11 @@ pub use schema::migrate;
 pub use session::{WRITER_SETTINGS, WRITERS, check_sessions, pool_at};
 pub use values::{time, timestamp};
 
+/// A statement of a file in `sql/postgres`.
 macro_rules! sql {
+    ($file:ident :: $name:ident) => {
+        $crate::sql!(postgres / $file::$name)
+    };
     ($name:literal) => {
         include_str!(concat!("../../../queries/postgres/", $name, ".sql"))
     };

@@ -43,28 +43,21 @@ impl NodeStore for PostgresStore {
     }
 }
 
-const JOIN: &str = "insert into nodes (name, lease_ms, schema_version, products)
-    values ($1, $2, $3, $4::text::jsonb) returning epoch";
-
 /// The products whose tables a node has, and the versions that it knows.
 pub(super) type KnownProducts = BTreeMap<&'static str, i64>;
-
-/// A node that is late is dead, whether or not anybody has noticed: its sagas may be gone by the next moment.
-const BEAT: &str = "update nodes set heartbeat_at = clock()
-    where epoch = $1 and heartbeat_at + lease_ms * interval '1 ms' > clock() returning epoch";
 
 async fn join(session: &Session, node: &Node, products: &KnownProducts) -> Result<Epoch, Error> {
     let name = readable(&node.name);
     let said = json!(products).to_string();
     let values: [&(dyn ToSql + Sync); 4] = [&name, &millis(node.lease), &ENGINE.newest(), &said];
-    let rows = write_row(session, products, JOIN, &values).await?;
+    let rows = write_row(session, products, sql!(nodes::join), &values).await?;
     let missing = || Error::Unavailable("the database gave the node no number".to_owned());
     rows.first().map(|row| get(row, "epoch")).ok_or_else(missing)?
 }
 
 async fn joined(session: &Session, limit: usize) -> Result<Vec<Joined>, Error> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let rows = session.query(sql!("nodes"), &[&limit]).await?;
+    let rows = session.query(sql!(nodes::list), &[&limit]).await?;
     let joined = |row| {
         Ok(Joined {
             epoch: get(row, "epoch")?,
@@ -78,11 +71,11 @@ async fn joined(session: &Session, limit: usize) -> Result<Vec<Joined>, Error> {
 }
 
 pub(super) async fn clock(session: &Session) -> Result<Timestamp, Error> {
-    get_time(&session.query_one("select clock() as clock").await?, "clock")
+    get_time(&session.query_one(sql!(nodes::clock)).await?, "clock")
 }
 
 async fn heartbeat(session: &Session, epoch: Epoch, products: &KnownProducts) -> Result<bool, Error> {
-    Ok(!write_row(session, products, BEAT, &[&epoch]).await?.is_empty())
+    Ok(!write_row(session, products, sql!(nodes::heartbeat), &[&epoch]).await?.is_empty())
 }
 
 /// Writes the row of this node, which the database refuses once a newer version has changed the data.
@@ -107,5 +100,5 @@ async fn write_row(
 }
 
 async fn leave(session: &Session, epoch: Epoch) -> Result<(), Error> {
-    session.query(sql!("release_sagas"), &[&epoch]).await.map(|_| ())
+    session.query(sql!(ownership::release_all), &[&epoch]).await.map(|_| ())
 }
