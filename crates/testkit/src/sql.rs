@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use backstitch::store::sql;
+use backstitch::store::{SchemaName, sql};
 
 /// A statement as a store sends it.
 pub struct NamedStatement {
@@ -54,7 +54,7 @@ fn in_file(path: &Path) -> Vec<NamedStatement> {
         NamedStatement {
             name: format!("{stem}::{name}"),
             is_of_one_dialect: !only.is_empty(),
-            text: sql::text(&text).replace("$schema", "backstitch"),
+            text: SchemaName::default().qualify(sql::text(&text)),
         }
     });
     named.collect()

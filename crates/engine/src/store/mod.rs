@@ -23,6 +23,7 @@ pub mod product;
 mod query;
 pub mod retention;
 mod sagas;
+mod schema_name;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 #[doc(hidden)]
 pub mod sql;
@@ -45,6 +46,7 @@ pub use nodes::NodeStore;
 pub use outbox::OutboxStore;
 pub use ownership::{OwnershipStore, Release};
 pub use parked::ParkedStore;
+pub use schema_name::{InvalidSchemaName, SchemaName};
 pub use query::{
     COUNTED, Counts, Cursor, Filter, Health, InFlight, LogHead, Page, Stored, StuckStep, Summary,
     Unregistered,

@@ -15,7 +15,7 @@ use crate::store::diagnostics::{Footing, Heard, Owner, Queue, SchemaVersion, Sof
 use crate::store::migrations::ENGINE;
 use crate::store::nodes::Known;
 use crate::store::query::ENOUGH;
-use crate::store::{COUNTED, Counts, DiagnosticsStore, Error, InFlight, Summary, Unregistered};
+use crate::store::{COUNTED, Counts, DiagnosticsStore, Error, InFlight, SchemaName, Summary, Unregistered};
 
 #[async_trait]
 impl DiagnosticsStore for PostgresStore {
@@ -36,7 +36,7 @@ impl DiagnosticsStore for PostgresStore {
     }
 
     async fn footing(&self) -> Result<Option<Footing>, Error> {
-        read!(self.sessions, |session| footing(session)).map(Some)
+        read!(self.sessions, |session| footing(session, self.sessions.schema())).map(Some)
     }
 }
 
@@ -128,9 +128,9 @@ fn late(row: &Row) -> Result<Duration, Error> {
     Ok(Duration::from_micros(u64::try_from(get::<i64>(row, "late")?).unwrap_or_default()))
 }
 
-async fn footing(session: &Session) -> Result<Footing, Error> {
+async fn footing(session: &Session, schema: &SchemaName) -> Result<Footing, Error> {
     let (server, mut products) =
-        try_join(session.query_one(sql!(diagnostics::server)), schema::versions(session)).await?;
+        try_join(session.query_one(sql!(diagnostics::server)), schema::versions(session, schema)).await?;
     let found = products.remove(ENGINE.product).unwrap_or_default();
     Ok(Footing {
         software: Software {

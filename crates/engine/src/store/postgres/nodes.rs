@@ -13,7 +13,7 @@ use super::values::{get, get_time, millis, readable};
 use super::{PostgresStore, schema, sql, trial};
 use crate::store::migrations::ENGINE;
 use crate::store::nodes::{Epoch, Joined, Node};
-use crate::store::{Error, NodeStore};
+use crate::store::{Error, NodeStore, SchemaName};
 
 #[async_trait]
 impl NodeStore for PostgresStore {
@@ -23,11 +23,11 @@ impl NodeStore for PostgresStore {
 
     async fn join(&self, node: &Node) -> Result<Epoch, Error> {
         self.sessions.live_by(node.lease);
-        change!(self.sessions.to_join(), |session| join(session, node, &self.products))
+        change!(self.sessions.to_join(), |session| join(session, self.sessions.schema(), node, &self.products))
     }
 
     async fn heartbeat(&self, epoch: Epoch) -> Result<bool, Error> {
-        change!(self.sessions.to_beat(), |session| heartbeat(session, epoch, &self.products))
+        change!(self.sessions.to_beat(), |session| heartbeat(session, self.sessions.schema(), epoch, &self.products))
     }
 
     async fn try_writing(&self, epoch: Epoch) -> Result<bool, Error> {
@@ -46,11 +46,16 @@ impl NodeStore for PostgresStore {
 /// The products whose tables a node has, and the versions that it knows.
 pub(super) type KnownProducts = BTreeMap<&'static str, i64>;
 
-async fn join(session: &Session, node: &Node, products: &KnownProducts) -> Result<Epoch, Error> {
+async fn join(
+    session: &Session,
+    schema: &SchemaName,
+    node: &Node,
+    products: &KnownProducts,
+) -> Result<Epoch, Error> {
     let name = readable(&node.name);
     let said = json!(products).to_string();
     let values: [&(dyn ToSql + Sync); 4] = [&name, &millis(node.lease), &ENGINE.newest(), &said];
-    let rows = write_row(session, products, sql!(nodes::join), &values).await?;
+    let rows = write_row(session, schema, products, sql!(nodes::join), &values).await?;
     let missing = || Error::Unavailable("the database gave the node no number".to_owned());
     rows.first().map(|row| get(row, "epoch")).ok_or_else(missing)?
 }
@@ -74,20 +79,26 @@ pub(super) async fn clock(session: &Session) -> Result<Timestamp, Error> {
     get_time(&session.query_one(sql!(nodes::clock)).await?, "clock")
 }
 
-async fn heartbeat(session: &Session, epoch: Epoch, products: &KnownProducts) -> Result<bool, Error> {
-    Ok(!write_row(session, products, sql!(nodes::heartbeat), &[&epoch]).await?.is_empty())
+async fn heartbeat(
+    session: &Session,
+    schema: &SchemaName,
+    epoch: Epoch,
+    products: &KnownProducts,
+) -> Result<bool, Error> {
+    Ok(!write_row(session, schema, products, sql!(nodes::heartbeat), &[&epoch]).await?.is_empty())
 }
 
 /// Writes the row of this node, which the database refuses once a newer version has changed the data.
 async fn write_row(
     session: &Session,
+    schema: &SchemaName,
     products: &KnownProducts,
     statement: &str,
     values: &[&(dyn ToSql + Sync)],
 ) -> Result<Vec<Row>, Error> {
     let written = session.query(statement, values).await;
     if let Err(Error::Rejected(_)) = &written {
-        let found = schema::versions(session).await?;
+        let found = schema::versions(session, schema).await?;
         let engine = (ENGINE.product, ENGINE.newest());
         let areas = std::iter::once(engine).chain(products.iter().map(|(product, known)| (*product, *known)));
         let mut both = areas.filter_map(|(area, known)| Some((*found.get(area)?, known)));

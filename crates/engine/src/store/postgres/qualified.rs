@@ -1,0 +1,23 @@
+//! Statements that also run inside callers' transactions, where the `search_path` is the caller's: they name the schema.
+
+use super::sql;
+use crate::store::SchemaName;
+
+/// The texts for one schema.
+pub(super) struct QualifiedStatements {
+    pub(super) commit: String,
+    pub(super) find_claim: String,
+    pub(super) publish: String,
+    pub(super) find_messages: String,
+}
+
+impl QualifiedStatements {
+    pub(super) fn of(schema: &SchemaName) -> Self {
+        Self {
+            commit: schema.qualify(sql!(sagas::commit)),
+            find_claim: schema.qualify(sql!(idempotency::find)),
+            publish: schema.qualify(sql!(messages::publish)),
+            find_messages: schema.qualify(sql!(messages::find)),
+        }
+    }
+}
