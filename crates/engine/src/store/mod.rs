@@ -46,13 +46,13 @@ pub use nodes::NodeStore;
 pub use outbox::OutboxStore;
 pub use ownership::{OwnershipStore, Release};
 pub use parked::ParkedStore;
-pub use schema_name::{InvalidSchemaName, SchemaName};
 pub use query::{
     COUNTED, Counts, Cursor, Filter, Health, InFlight, LogHead, Page, Stored, StuckStep, Summary,
     Unregistered,
 };
 pub use retention::RetentionStore;
 pub use sagas::SagaStore;
+pub use schema_name::{InvalidSchemaName, SchemaName};
 
 /// Where commits are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

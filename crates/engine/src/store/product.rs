@@ -82,7 +82,8 @@ impl<'a> Database<'a> {
             Self::Postgres(server) => Ok(server),
             #[cfg(feature = "sqlite")]
             Self::Sqlite(_) => Err(super::Error::Refused(
-                "the transaction is on a PostgreSQL server, and the engine on SQLite: use `in_sqlite`".to_owned(),
+                "the transaction is on a PostgreSQL server, and the engine on SQLite: use `in_sqlite`"
+                    .to_owned(),
             )),
         }
     }

@@ -87,7 +87,9 @@ mod tests {
             assert_eq!(good.parse::<SchemaName>().unwrap().as_str(), good);
         }
         let long = "a".repeat(LONGEST + 1);
-        for bad in ["", "7a", "A", "a-b", "a.b", "a\"; drop", "é", "pg_mine", "public", "information_schema", &long] {
+        for bad in
+            ["", "7a", "A", "a-b", "a.b", "a\"; drop", "é", "pg_mine", "public", "information_schema", &long]
+        {
             let refused = bad.parse::<SchemaName>().unwrap_err().to_string();
             assert!(refused.starts_with(&format!("`{bad}` cannot be a schema: use")), "{refused}");
         }
@@ -96,6 +98,9 @@ mod tests {
     #[test]
     fn text_is_qualified_wherever_it_names_the_schema() {
         let schema: SchemaName = "tenant".parse().unwrap();
-        assert_eq!(schema.qualify("from $schema.jobs where $1 = '$schema_x'"), "from tenant.jobs where $1 = 'tenant_x'");
+        assert_eq!(
+            schema.qualify("from $schema.jobs where $1 = '$schema_x'"),
+            "from tenant.jobs where $1 = 'tenant_x'"
+        );
     }
 }

@@ -13,9 +13,9 @@ use uuid::Uuid;
 
 use super::batch::{Batch, judged_unsent};
 use super::fault::{self, Fault};
+use super::qualified::QualifiedStatements;
 use super::session::Sessions;
 use super::values::{time, timestamp};
-use super::qualified::QualifiedStatements;
 use super::{PostgresStore, durability};
 use crate::store::product::RowKind;
 use crate::store::{Claim, Commit, Corrupt, Error, Verdict};

@@ -16,9 +16,9 @@ use super::dial::Dialler;
 use super::fault;
 use super::session::WAIT_WITHIN;
 use crate::runtime::catch_panic;
-use crate::store::{Error, SchemaName};
 use crate::store::documents::SAGA;
 use crate::store::nodes::Notice;
+use crate::store::{Error, SchemaName};
 
 /// What the statements and functions of the database say, each on a channel that begins with the name of the schema.
 const INBOX: &str = "inbox";
@@ -107,7 +107,8 @@ async fn listening(dialler: &Dialler, notices: &mpsc::Sender<Notice>) -> Result<
             }
         }
     });
-    let listen = [INBOX, START, DOCUMENT, OUTBOX].map(|subject| format!("listen {}_{subject};", dialler.schema));
+    let listen =
+        [INBOX, START, DOCUMENT, OUTBOX].map(|subject| format!("listen {}_{subject};", dialler.schema));
     client.batch_execute(&listen.concat()).await.map_err(|why| fault::error(&why))?;
     Ok(Line { _client: client, ended })
 }

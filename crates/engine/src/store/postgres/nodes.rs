@@ -23,11 +23,21 @@ impl NodeStore for PostgresStore {
 
     async fn join(&self, node: &Node) -> Result<Epoch, Error> {
         self.sessions.live_by(node.lease);
-        change!(self.sessions.to_join(), |session| join(session, self.sessions.schema(), node, &self.products))
+        change!(self.sessions.to_join(), |session| join(
+            session,
+            self.sessions.schema(),
+            node,
+            &self.products
+        ))
     }
 
     async fn heartbeat(&self, epoch: Epoch) -> Result<bool, Error> {
-        change!(self.sessions.to_beat(), |session| heartbeat(session, self.sessions.schema(), epoch, &self.products))
+        change!(self.sessions.to_beat(), |session| heartbeat(
+            session,
+            self.sessions.schema(),
+            epoch,
+            &self.products
+        ))
     }
 
     async fn try_writing(&self, epoch: Epoch) -> Result<bool, Error> {

@@ -10,10 +10,10 @@ use tokio_postgres::error::SqlState;
 use super::fault;
 use super::session::Session;
 use super::values::get;
-use crate::store::{Error, SchemaName};
 use crate::store::migrations::statements::statements;
 use crate::store::migrations::{ENGINE, missing};
 use crate::store::product::Schema;
+use crate::store::{Error, SchemaName};
 
 const IS_THERE: &str = "select to_regclass('$schema.product_migrations') is not null as there";
 const VERSIONS: &str =
@@ -86,7 +86,10 @@ pub async fn migrate(client: &mut Object, schema: &SchemaName, area: &Schema) ->
     for (version, migration) in missing {
         apply(&mut transaction, &schema.qualify(migration.postgres)).await?;
         let done = "insert into $area.product_migrations (product, version, name) values ($1, $2, $3)";
-        transaction.execute(&schema.qualify(done), &[&area.product, &version, &migration.name]).await.map_err(told)?;
+        transaction
+            .execute(&schema.qualify(done), &[&area.product, &version, &migration.name])
+            .await
+            .map_err(told)?;
     }
     shut_out_older_nodes(&mut transaction, schema, area, found).await?;
     transaction.commit().await.map_err(told)
@@ -109,11 +112,7 @@ async fn keep_nodes_from_joining(
 }
 
 /// Nodes that are alive know the schema that is found, and no newer one: a node migrates before it joins.
-async fn refuse_beside(
-    transaction: &Transaction<'_>,
-    schema: &SchemaName,
-    which: &str,
-) -> Result<(), Error> {
+async fn refuse_beside(transaction: &Transaction<'_>, schema: &SchemaName, which: &str) -> Result<(), Error> {
     let alive = format!(
         "select distinct name
         from $schema.nodes as node

@@ -21,7 +21,8 @@ use crate::store::{Commit, Error, NewRow, RowWrite, Verdict};
 pub(super) async fn write_in_vain(sessions: &Sessions, epoch: Epoch) -> Result<(), Error> {
     let start = start(epoch);
     let mut client = sessions.to_commit().await.map_err(|why| fault::no_connection(&why))?;
-    let Ok(tried) = timeout(ANSWER_WITHIN, taken_back(&mut client, sessions.qualified(), &start)).await else {
+    let Ok(tried) = timeout(ANSWER_WITHIN, taken_back(&mut client, sessions.qualified(), &start)).await
+    else {
         // Whatever it still does, nobody else is to wait for it.
         drop(Object::take(client));
         return Err(Error::Unavailable(format!("no answer within {ANSWER_WITHIN:?} to a trial")));

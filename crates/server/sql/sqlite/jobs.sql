@@ -1,3 +1,6 @@
+-- What the metrics show of jobs.
+
+-- name: queues
 -- Jobs by queue: those that wait for a worker, with when the first was due, and those that workers hold a lease for. Deliveries
 -- of webhooks have queues of their own. At most 100,000 of each are counted, so that a long queue costs no more.
 select queue, count(*) as pending, 0 as leased, min(until) as due
