@@ -579,7 +579,8 @@ async fn open_store(address: &str, options: &Options) -> Result<Arc<dyn Store>, 
     }
     #[cfg(feature = "postgres")]
     if address.starts_with("postgres://") || address.starts_with("postgresql://") {
-        let store = store::postgres::PostgresStore::connect_with(address, &options.products).await?;
+        let store =
+            store::postgres::PostgresStore::connect_in(address, &options.schema, &options.products).await?;
         return Ok(Arc::new(store.knowing(&options.other_schemas)));
     }
     Err(store::Error::bad_address(address))

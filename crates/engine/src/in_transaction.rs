@@ -38,8 +38,9 @@ impl Starting {
         if let Some(definition) = self.shared.registry.current(&self.definition) {
             definition.keep(&*self.shared.store).await?;
         }
+        let store = self.shared.store.clone();
         let commit = self.unowned()?;
-        let verdict = store::postgres::commit_in(transaction, &commit).await?;
+        let verdict = store.database().server_of_transaction()?.commit_in(transaction, &commit).await?;
         accepted(commit.saga, verdict)
     }
 

@@ -107,7 +107,7 @@ pub use runtime::{ArrivingAnswers, FullLimit, StalledSaga};
 pub use saga::{Builder, Saga, Step};
 pub use start::{MAX_ATTRIBUTES, MAX_LABEL, Starting};
 pub use step_failure::{StepFailure, StepResult};
-pub use store::{Cursor, Filter, Health, Page, StuckStep, Summary};
+pub use store::{Cursor, Filter, Health, InvalidSchemaName, Page, SchemaName, StuckStep, Summary};
 pub use view::{SagaState, StepView};
 pub use watch::{Gap, SagaEvent};
 pub use work::{Answered, Desk, ExtendedLease, Offers, Subject, Work};

@@ -9,6 +9,7 @@ use crate::defaults::Defaults;
 use crate::error::Error;
 use crate::outbox::{Announced, Nobody, Observer, Routes};
 use crate::retention::Retention;
+use crate::store::SchemaName;
 use crate::store::product::Schema;
 
 /// No time in the settings makes sense beyond a day.
@@ -51,6 +52,8 @@ pub struct Options {
     pub defaults: Defaults,
     /// Products that keep tables of their own beside the engine's.
     pub products: Vec<&'static Schema>,
+    /// The schema of a `PostgreSQL` database that the engine lives in.
+    pub schema: SchemaName,
     /// Tables beside them that the program brings up to date itself. On `PostgreSQL` a version of them whose data this
     /// program cannot read shuts its node out.
     pub other_schemas: Vec<&'static Schema>,
@@ -83,6 +86,7 @@ impl Default for Options {
             send_timeout: Duration::from_secs(30),
             defaults: Defaults::default(),
             products: Vec::new(),
+            schema: SchemaName::default(),
             other_schemas: Vec::new(),
             caller: None,
             routes: Routes::default(),

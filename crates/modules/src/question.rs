@@ -5,24 +5,20 @@ use backstitch::{SagaId, Timestamp};
 use bytes::BytesMut;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use std::error::Error as StdError;
+use std::fmt::Display;
+use std::sync::Arc;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
-
-/// The text of a question.
-#[derive(Clone, Copy)]
-pub(crate) struct Statement {
-    pub(crate) sqlite: &'static str,
-    pub(crate) postgres: &'static str,
-}
 
 /// The question of this name, `product/name`, for files right under a product's folder.
 macro_rules! statement {
     ($name:literal) => {
-        $crate::question::Statement {
+        backstitch::store::sql::Statement {
             sqlite: include_str!(concat!("../../queries/sqlite/", $name, ".sql")),
             postgres: include_str!(concat!("../../queries/postgres/", $name, ".sql")),
         }
     };
 }
+pub(crate) use backstitch::store::sql::Statement;
 pub(crate) use statement;
 
 /// A value that both databases know.
@@ -124,33 +120,57 @@ impl ToSql for Value {
     to_sql_checked!();
 }
 
+/// What names a column of an answer.
+pub(crate) trait Column: Copy + Display {
+    fn position(self, names: &[String]) -> Option<usize>;
+}
+
+impl Column for &str {
+    fn position(self, names: &[String]) -> Option<usize> {
+        names.iter().position(|name| name == self)
+    }
+}
+
+impl Column for usize {
+    fn position(self, _: &[String]) -> Option<usize> {
+        Some(self)
+    }
+}
+
 /// A row of an answer.
 #[derive(Debug)]
-pub(crate) struct Record(Vec<Value>);
+pub(crate) struct Record {
+    names: Arc<[String]>,
+    values: Vec<Value>,
+}
 
 impl Record {
-    pub(crate) fn optional_integer(&self, column: usize) -> Result<Option<i64>, Error> {
-        match self.0.get(column) {
+    fn value(&self, column: impl Column) -> Option<&Value> {
+        self.values.get(column.position(&self.names)?)
+    }
+
+    pub(crate) fn optional_integer(&self, column: impl Column) -> Result<Option<i64>, Error> {
+        match self.value(column) {
             Some(Value::Integer(number)) => Ok(*number),
             other => unreadable(column, other),
         }
     }
 
-    pub(crate) fn integer(&self, column: usize) -> Result<i64, Error> {
+    pub(crate) fn integer(&self, column: impl Column) -> Result<i64, Error> {
         self.optional_integer(column)?.map_or_else(|| unreadable(column, None), Ok)
     }
 
     /// A number that cannot be below zero.
-    pub(crate) fn count(&self, column: usize) -> Result<u32, Error> {
+    pub(crate) fn count(&self, column: impl Column) -> Result<u32, Error> {
         u32::try_from(self.integer(column)?).or_else(|_| unreadable(column, None))
     }
 
-    pub(crate) fn flag(&self, column: usize) -> Result<bool, Error> {
+    pub(crate) fn flag(&self, column: impl Column) -> Result<bool, Error> {
         Ok(self.integer(column)? != 0)
     }
 
-    pub(crate) fn optional_text(&self, column: usize) -> Result<Option<String>, Error> {
-        match self.0.get(column) {
+    pub(crate) fn optional_text(&self, column: impl Column) -> Result<Option<String>, Error> {
+        match self.value(column) {
             Some(Value::Text(text)) => Ok(text.clone()),
             // A file does not say what kind of nothing it holds.
             Some(Value::Integer(None)) => Ok(None),
@@ -158,47 +178,47 @@ impl Record {
         }
     }
 
-    pub(crate) fn text(&self, column: usize) -> Result<String, Error> {
+    pub(crate) fn text(&self, column: impl Column) -> Result<String, Error> {
         self.optional_text(column)?.map_or_else(|| unreadable(column, None), Ok)
     }
 
-    pub(crate) fn optional_bytes(&self, column: usize) -> Result<Option<Vec<u8>>, Error> {
-        match self.0.get(column) {
+    pub(crate) fn optional_bytes(&self, column: impl Column) -> Result<Option<Vec<u8>>, Error> {
+        match self.value(column) {
             Some(Value::Bytes(bytes)) => Ok(bytes.clone()),
             Some(Value::Integer(None)) => Ok(None),
             other => unreadable(column, other),
         }
     }
 
-    pub(crate) fn id(&self, column: usize) -> Result<SagaId, Error> {
-        match self.0.get(column) {
+    pub(crate) fn id(&self, column: impl Column) -> Result<SagaId, Error> {
+        match self.value(column) {
             Some(Value::Id(id)) => Ok(*id),
             Some(Value::Bytes(Some(bytes))) => match bytes.as_slice().try_into() {
                 Ok(bytes) => Ok(SagaId(uuid::Uuid::from_bytes(bytes))),
-                Err(_) => unreadable(column, self.0.get(column)),
+                Err(_) => unreadable(column, self.value(column)),
             },
             other => unreadable(column, other),
         }
     }
 
-    pub(crate) fn optional_time(&self, column: usize) -> Result<Option<Timestamp>, Error> {
-        match self.0.get(column) {
+    pub(crate) fn optional_time(&self, column: impl Column) -> Result<Option<Timestamp>, Error> {
+        match self.value(column) {
             Some(Value::Time(time)) => Ok(*time),
             Some(Value::Integer(micros)) => Ok(micros.map(Timestamp::from_micros)),
             other => unreadable(column, other),
         }
     }
 
-    pub(crate) fn time(&self, column: usize) -> Result<Timestamp, Error> {
+    pub(crate) fn time(&self, column: impl Column) -> Result<Timestamp, Error> {
         self.optional_time(column)?.map_or_else(|| unreadable(column, None), Ok)
     }
 
     /// A row of a file as it is found.
     pub(crate) fn of_file_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
-        Self::of_file(row, row.as_ref().column_count())
+        Self::of_file(row, &row.as_ref().column_names().into_iter().map(str::to_owned).collect())
     }
 
-    fn of_file(row: &rusqlite::Row<'_>, columns: usize) -> rusqlite::Result<Self> {
+    fn of_file(row: &rusqlite::Row<'_>, names: &Arc<[String]>) -> rusqlite::Result<Self> {
         let cell = |column| {
             Ok(match row.get_ref(column)? {
                 ValueRef::Null => Value::Integer(None),
@@ -209,10 +229,11 @@ impl Record {
                 ValueRef::Blob(_) | ValueRef::Real(_) => Value::Bytes(row.get(column)?),
             })
         };
-        (0..columns).map(cell).collect::<rusqlite::Result<_>>().map(Self)
+        let values = (0..names.len()).map(cell).collect::<rusqlite::Result<_>>()?;
+        Ok(Self { names: names.clone(), values })
     }
 
-    fn of_server(row: &tokio_postgres::Row) -> Result<Self, tokio_postgres::Error> {
+    fn of_server(row: &tokio_postgres::Row, names: &Arc<[String]>) -> Result<Self, tokio_postgres::Error> {
         let cell = |(column, of): (usize, &tokio_postgres::Column)| {
             Ok(match *of.type_() {
                 Type::INT4 => Value::Integer(row.try_get::<_, Option<i32>>(column)?.map(i64::from)),
@@ -227,7 +248,8 @@ impl Record {
                 _ => Value::Integer(row.try_get(column)?),
             })
         };
-        row.columns().iter().enumerate().map(cell).collect::<Result<_, _>>().map(Self)
+        let values = row.columns().iter().enumerate().map(cell).collect::<Result<_, _>>()?;
+        Ok(Self { names: names.clone(), values })
     }
 }
 
@@ -253,14 +275,16 @@ pub(crate) fn on_file(
     values: &[Value],
 ) -> rusqlite::Result<Vec<Record>> {
     let mut statement = connection.prepare_cached(sql)?;
-    let columns = statement.column_count();
-    let rows =
-        statement.query_map(rusqlite::params_from_iter(values), |row| Record::of_file(row, columns))?;
+    let names = statement.column_names().into_iter().map(str::to_owned).collect();
+    let rows = statement.query_map(rusqlite::params_from_iter(values), |row| Record::of_file(row, &names))?;
     rows.collect()
 }
 
 pub(crate) fn answered(rows: &[tokio_postgres::Row]) -> Result<Vec<Record>, Error> {
-    rows.iter().map(Record::of_server).collect::<Result<_, _>>().map_err(|why| column_unreadable(&why))
+    let Some(first) = rows.first() else { return Ok(Vec::new()) };
+    let names = first.columns().iter().map(|column| column.name().to_owned()).collect();
+    let records = rows.iter().map(|row| Record::of_server(row, &names));
+    records.collect::<Result<_, _>>().map_err(|why| column_unreadable(&why))
 }
 
 pub(crate) fn borrowed(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
@@ -277,6 +301,6 @@ pub(crate) fn column_unreadable(why: &tokio_postgres::Error) -> Error {
     Error::Refused(format!("a row cannot be read: {why}"))
 }
 
-fn unreadable<T>(column: usize, found: Option<&Value>) -> Result<T, Error> {
+fn unreadable<T>(column: impl Column, found: Option<&Value>) -> Result<T, Error> {
     Err(Error::Refused(format!("a row cannot be read: column {column} holds {found:?}")))
 }

@@ -34,9 +34,9 @@ pub async fn migrate(config: &Config, clock: &Arc<dyn Clock>) -> Result<(), stor
         });
         opening.await.map_err(|why| store::Error::Unavailable(why.to_string()))??;
     } else {
-        PostgresStore::connect_with(&config.db, &PRODUCTS).await?;
+        PostgresStore::connect_in(&config.db, &config.schema, &PRODUCTS).await?;
     }
-    Database::open(&config.db, clock).await?;
+    Database::open(config, clock).await?;
     Ok(())
 }
 
@@ -99,7 +99,7 @@ impl ApiKeys {
     /// # Errors
     /// When the database cannot be opened or its tables cannot be migrated.
     pub async fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Self, store::Error> {
-        let database = Database::open(&config.db, &clock).await?;
+        let database = Database::open(config, &clock).await?;
         Ok(Self { database, secret: config.secret.clone(), clock })
     }
 

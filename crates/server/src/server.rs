@@ -122,7 +122,7 @@ impl Server {
                 "calls.per_host exceeds a quarter of sagas.max_active"
             );
         }
-        let database = Database::open(&config.db, &clock).await?;
+        let database = Database::open(&config, &clock).await?;
         let secret = server_secret(&database, config.secret.as_ref(), clock.now()).await?;
         let secret = secret.as_ref().map(|secret| secret.as_slice());
         let gate = gate(&config, &database, secret, clock.clone()).await?;

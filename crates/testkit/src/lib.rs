@@ -16,6 +16,7 @@ pub mod service;
 pub mod shelf;
 pub mod simulate;
 pub mod smtp;
+pub mod sql;
 mod throwaway;
 pub mod unguarded;
 pub mod webhook;

@@ -60,13 +60,17 @@ pub(crate) struct Sources {
     /// `sqlite:PATH` or `postgres://…`; by default `sqlite:backstitch.db`.
     #[arg(long, global = true, value_name = "ADDRESS")]
     db: Option<String>,
+    /// The schema of a PostgreSQL database; `backstitch` unless given.
+    #[arg(long, global = true, value_name = "NAME")]
+    schema: Option<String>,
 }
 
 impl Sources {
     /// The settings, overridden by flags.
     fn gather(self, flags: Vec<(&'static str, String)>) -> Result<backstitch_server::Config, Failure> {
         let mut overrides = backstitch_server::config::Overrides::from_environment();
-        overrides.flags = self.db.map(|db| ("db", db)).into_iter().chain(flags).collect();
+        let schema = self.schema.map(|schema| ("schema", schema));
+        overrides.flags = self.db.map(|db| ("db", db)).into_iter().chain(schema).chain(flags).collect();
         for (name, meant) in overrides.unknown_variables() {
             let advice = meant.map_or_else(
                 || "docs/configuration.md lists them all".to_owned(),

@@ -126,7 +126,7 @@ create function refuse_while_saga_exists() returns trigger
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if exists (select from backstitch.sagas where id = old.saga_id) then
+    if exists (select from $schema.sagas where id = old.saga_id) then
         raise exception 'saga_events is append-only: a log can go only after the row of its saga'
             using errcode = 'restrict_violation', table = tg_table_name;
     end if;

@@ -112,14 +112,14 @@ create function tell_given_up() returns trigger
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    insert into backstitch.outbox (topic, idempotency_key, payload, due_at, created_at, updated_at)
+    insert into $schema.outbox (topic, idempotency_key, payload, due_at, created_at, updated_at)
     values (
         'backstitch.alerts',
         'job:' || new.id,
         (new.alert::jsonb || jsonb_build_object('error', new.last_error))::text,
-        backstitch.clock(),
-        backstitch.clock(),
-        backstitch.clock()
+        $schema.clock(),
+        $schema.clock(),
+        $schema.clock()
     )
     on conflict do nothing;
     return null;
@@ -165,14 +165,14 @@ as $$
             select concat(
                 '{',
                 string_agg(
-                    to_json(m.key)::text || ':' || backstitch.canonical(m.value), ',' order by m.key collate "C"
+                    to_json(m.key)::text || ':' || $schema.canonical(m.value), ',' order by m.key collate "C"
                 ),
                 '}'
             )
             from jsonb_each(document) as m
         )
         when 'array' then (
-            select concat('[', string_agg(backstitch.canonical(m.value), ',' order by m.place), ']')
+            select concat('[', string_agg($schema.canonical(m.value), ',' order by m.place), ']')
             from jsonb_array_elements(document) with ordinality as m (value, place)
         )
         when 'number' then (
@@ -193,7 +193,7 @@ create function digest(document text) returns bytea
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    return sha256(convert_to(backstitch.canonical(document::jsonb), 'UTF8'));
+    return sha256(convert_to($schema.canonical(document::jsonb), 'UTF8'));
 exception when data_exception then
     return sha256(convert_to(document, 'UTF8'));
 end;
@@ -211,15 +211,15 @@ create function start(
     notify          boolean     default false
 ) returns uuid
     language plpgsql volatile security definer
-    set search_path = pg_catalog, backstitch, pg_temp
+    set search_path = pg_catalog, $schema, pg_temp
 as $$
 #variable_conflict use_variable
 declare
-    saga   uuid        := backstitch.uuid_v7();
-    moment timestamptz := backstitch.clock();
+    saga   uuid        := $schema.uuid_v7();
+    moment timestamptz := $schema.clock();
     given  text        := coalesce(input::text, 'null');
     -- What tells this start from another one under the same key, as the library tells it.
-    mark   bytea       := backstitch.digest(given);
+    mark   bytea       := $schema.digest(given);
     labels jsonb       := jsonb_strip_nulls(
         jsonb_build_object(
             'attributes', nullif(attributes, '{}'), 'correlation_id', correlation_id,
@@ -230,9 +230,9 @@ declare
     excess record;
     claim  record;
 begin
-    select d.active into latest from backstitch.declared d where d.name = definition;
+    select d.active into latest from $schema.declared d where d.name = definition;
     if not found then
-        select max(d.version) into latest from backstitch.definitions d where d.name = definition;
+        select max(d.version) into latest from $schema.definitions d where d.name = definition;
     end if;
     if latest is null then
         raise exception 'no saga "%" is registered', definition
@@ -268,15 +268,15 @@ begin
     end if;
 
     if labels <> '{}' then
-        mark := sha256(mark || backstitch.digest(labels::text));
+        mark := sha256(mark || $schema.digest(labels::text));
     end if;
     if idempotency_key is not null then
-        insert into backstitch.idempotency_ledger (scope, key, digest, saga_id, at)
+        insert into $schema.idempotency_ledger (scope, key, digest, saga_id, at)
         values ('saga/' || definition, idempotency_key, mark, saga, moment)
         on conflict do nothing;
         if not found then
             select l.saga_id, l.at, l.digest = mark as same into claim
-            from backstitch.idempotency_ledger l
+            from $schema.idempotency_ledger l
             where l.scope = 'saga/' || definition and l.key = idempotency_key;
             if claim.same then
                 return claim.saga_id;
@@ -287,9 +287,9 @@ begin
         end if;
     end if;
 
-    insert into backstitch.sagas (id, created_at, updated_at, wake_at, version, status, definition, correlation_id)
+    insert into $schema.sagas (id, created_at, updated_at, wake_at, version, status, definition, correlation_id)
     values (saga, moment, moment, moment, latest, 'pending', definition, correlation_id);
-    insert into backstitch.saga_events (at, saga_id, seq, type, data)
+    insert into $schema.saga_events (at, saga_id, seq, type, data)
     values (
         moment, saga, 1, 'saga.started',
         -- Put together as text, so that the input stays as it was given.
@@ -301,11 +301,11 @@ begin
             '}'
         )
     );
-    insert into backstitch.saga_attributes (saga_id, name, value)
+    insert into $schema.saga_attributes (saga_id, name, value)
     select saga, a.key, a.value from jsonb_each_text(attributes) a;
 
     if notify then
-        perform pg_notify('backstitch_start', saga::text);
+        perform pg_notify('$schema_start', saga::text);
     end if;
     return saga;
 end;
@@ -324,7 +324,7 @@ as $$
             select concat(
                 '{',
                 string_agg(
-                    to_json(m.key)::text || ':' || backstitch.jcs(m.value), ','
+                    to_json(m.key)::text || ':' || $schema.jcs(m.value), ','
                     order by regexp_replace(
                         replace(m.key, chr(1114111), chr(1114111) || chr(1)),
                         '([\uE000-\uFFFF])',
@@ -337,7 +337,7 @@ as $$
             from jsonb_each(document) as m
         )
         when 'array' then (
-            select concat('[', string_agg(backstitch.jcs(m.value), ',' order by m.place), ']')
+            select concat('[', string_agg($schema.jcs(m.value), ',' order by m.place), ']')
             from jsonb_array_elements(document) with ordinality as m (value, place)
         )
         when 'number' then (
@@ -363,12 +363,12 @@ create function publish(
     notify          boolean     default false
 ) returns bigint
     language plpgsql volatile security definer
-    set search_path = pg_catalog, backstitch, pg_temp
+    set search_path = pg_catalog, $schema, pg_temp
 as $$
 #variable_conflict use_variable
 declare
-    moment timestamptz := backstitch.clock();
-    given  bytea       := sha256(convert_to(backstitch.jcs(payload), 'UTF8'));
+    moment timestamptz := $schema.clock();
+    given  bytea       := sha256(convert_to($schema.jcs(payload), 'UTF8'));
     kept   bigint;
     excess record;
     claim  record;
@@ -392,22 +392,22 @@ begin
             using errcode = 'invalid_parameter_value', hint = 'Pass all three, none of them empty.';
     end if;
 
-    insert into backstitch.idempotency_ledger (scope, key, digest, at)
+    insert into $schema.idempotency_ledger (scope, key, digest, at)
     values ('outbox/' || topic, idempotency_key, given, moment)
     on conflict do nothing;
     if not found then
         select l.at, l.digest = given as same into claim
-        from backstitch.idempotency_ledger l
+        from $schema.idempotency_ledger l
         where l.scope = 'outbox/' || topic and l.key = idempotency_key;
         select coalesce(
             (
                 select max(o.id)
-                from backstitch.outbox o
+                from $schema.outbox o
                 where o.topic = topic and o.idempotency_key = idempotency_key and o.retry_of is not null
             ),
             (
                 select o.id
-                from backstitch.outbox o
+                from $schema.outbox o
                 where o.topic = topic and o.idempotency_key = idempotency_key and o.retry_of is null
             )
         ) into kept;
@@ -423,7 +423,7 @@ begin
             idempotency_key, claim.at, coalesce(kept::text, 'that was removed since')
             using errcode = 'unique_violation', hint = 'Use a new key for a new message.';
     end if;
-    insert into backstitch.outbox as o (
+    insert into $schema.outbox as o (
         topic, idempotency_key, ordering_key, payload, request_digest, expires_at, due_at, created_at, updated_at
     )
     values (topic, idempotency_key, ordering_key, payload::text, given, expires_at, moment, moment, moment)
@@ -434,12 +434,12 @@ begin
             using errcode = 'unique_violation', hint = 'Use another key.';
     end if;
     if notify then
-        perform pg_notify('backstitch_outbox', '');
+        perform pg_notify('$schema_outbox', '');
     end if;
     return kept;
 end;
 $$;
 
--- A role gets these one by one: GRANT USAGE ON SCHEMA backstitch, GRANT EXECUTE ON FUNCTION backstitch.start.
+-- A role gets these one by one: GRANT USAGE ON SCHEMA $schema, GRANT EXECUTE ON FUNCTION $schema.start.
 revoke execute on function start(text, json, text, text, jsonb, timestamptz, boolean) from public;
 revoke execute on function publish(text, text, jsonb, text, timestamptz, boolean) from public;

@@ -17,7 +17,7 @@ create function refuse_before_saga() returns trigger
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if exists (select from backstitch.sagas where id = old.saga_id) then
+    if exists (select from $schema.sagas where id = old.saga_id) then
         raise exception '%', tg_argv[0] using errcode = 'restrict_violation', table = tg_table_name;
     end if;
     return old;
@@ -91,11 +91,11 @@ begin
     -- Two probes: each of the two indexes holds one kind.
     if exists (
         select
-        from backstitch.outbox
+        from $schema.outbox
         where topic = substr(old.scope, 8) and idempotency_key = old.key and retry_of is null
     ) or exists (
         select
-        from backstitch.outbox
+        from $schema.outbox
         where topic = substr(old.scope, 8) and idempotency_key = old.key and retry_of is not null
     ) then
         raise exception 'an idempotency key can be deleted only after its saga or message'
@@ -139,12 +139,12 @@ create or replace function publish(
     notify          boolean     default false
 ) returns bigint
     language plpgsql volatile security definer
-    set search_path = pg_catalog, backstitch, pg_temp
+    set search_path = pg_catalog, $schema, pg_temp
 as $$
 #variable_conflict use_variable
 declare
-    moment timestamptz := backstitch.clock();
-    given  bytea       := sha256(convert_to(backstitch.jcs(payload), 'UTF8'));
+    moment timestamptz := $schema.clock();
+    given  bytea       := sha256(convert_to($schema.jcs(payload), 'UTF8'));
     kept   bigint;
     excess record;
     claim  record;
@@ -172,22 +172,22 @@ begin
             using errcode = 'reserved_name', hint = 'Choose a name that does not begin with "backstitch.".';
     end if;
 
-    insert into backstitch.idempotency_ledger (scope, key, digest, at)
+    insert into $schema.idempotency_ledger (scope, key, digest, at)
     values ('outbox/' || topic, idempotency_key, given, moment)
     on conflict do nothing;
     if not found then
         select l.at, l.digest = given as same into claim
-        from backstitch.idempotency_ledger l
+        from $schema.idempotency_ledger l
         where l.scope = 'outbox/' || topic and l.key = idempotency_key;
         select coalesce(
             (
                 select max(o.id)
-                from backstitch.outbox o
+                from $schema.outbox o
                 where o.topic = topic and o.idempotency_key = idempotency_key and o.retry_of is not null
             ),
             (
                 select o.id
-                from backstitch.outbox o
+                from $schema.outbox o
                 where o.topic = topic and o.idempotency_key = idempotency_key and o.retry_of is null
             )
         ) into kept;
@@ -203,7 +203,7 @@ begin
             idempotency_key, claim.at, coalesce(kept::text, 'that was removed since')
             using errcode = 'unique_violation', hint = 'Use a new key for a new message.';
     end if;
-    insert into backstitch.outbox as o (
+    insert into $schema.outbox as o (
         topic, idempotency_key, ordering_key, payload, request_digest, expires_at, due_at, created_at, updated_at
     )
     values (topic, idempotency_key, ordering_key, payload::text, given, expires_at, moment, moment, moment)
@@ -214,7 +214,7 @@ begin
             using errcode = 'unique_violation', hint = 'Use another key.';
     end if;
     if notify then
-        perform pg_notify('backstitch_outbox', '');
+        perform pg_notify('$schema_outbox', '');
     end if;
     return kept;
 end;

@@ -6,8 +6,8 @@ alter table outbox
     alter column created_at set default clock(),
     alter column updated_at set default clock();
 
-alter view outbox_orders alter column created_at set default backstitch.clock();
-alter view outbox_orders alter column updated_at set default backstitch.clock();
+alter view outbox_orders alter column created_at set default $schema.clock();
+alter view outbox_orders alter column updated_at set default $schema.clock();
 alter view outbox_orders alter column status set default 'pending';
 alter view outbox_orders alter column attempts set default 0;
 
@@ -15,7 +15,7 @@ alter view outbox_orders alter column attempts set default 0;
 -- computed, whatever normal form the program has computed its own of.
 create function enqueue_order() returns trigger
     language plpgsql security definer
-    set search_path = pg_catalog, backstitch, pg_temp
+    set search_path = pg_catalog, $schema, pg_temp
 as $$
 declare
     missing text := case
@@ -41,10 +41,10 @@ begin
         raise exception 'a new order request is pending: leave id, status, attempts, errors and locks to the outbox'
             using errcode = 'check_violation', table = tg_table_name;
     end if;
-    kept := backstitch.publish(
+    kept := $schema.publish(
         'orders', new.idempotency_key, new.order_request_json, null, new.expires_at, true
     );
-    select o.* into new from backstitch.outbox_orders as o where o.id = kept;
+    select o.* into new from $schema.outbox_orders as o where o.id = kept;
     return new;
 end;
 $$;
@@ -80,19 +80,21 @@ create trigger idempo_ledger_refuse_change
     for each row
     execute function refuse('the ledger is written by the outbox alone: insert into outbox_orders');
 
--- Both by their names alone, on the search path that every session begins with, where nothing else has the name.
+-- Both by their names alone, on the search path that every session begins with, where nothing else has the name. There is one
+-- such place in a database, so an engine in a schema of its own leaves it alone.
 do $$
 declare
     name text;
 begin
-    if not exists (select from pg_namespace where nspname = 'public')
+    if '$schema' <> 'backstitch'
+        or not exists (select from pg_namespace where nspname = 'public')
         or not has_schema_privilege('public', 'create')
     then
         return;
     end if;
     foreach name in array array['outbox_orders', 'idempo_ledger'] loop
         if to_regclass('public.' || name) is null then
-            execute format('create view public.%I as select * from backstitch.%I', name, name);
+            execute format('create view public.%I as select * from $schema.%I', name, name);
         end if;
     end loop;
 end;

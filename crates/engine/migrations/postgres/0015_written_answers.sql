@@ -9,7 +9,7 @@ create function answers_written_until() returns timestamptz
     language sql stable security definer
     set search_path = pg_catalog, pg_temp
 as $$
-    select least(backstitch.clock(), min(answers_written_until))
-    from backstitch.nodes
-    where heartbeat_at + lease_ms * interval '1 ms' > backstitch.clock()
+    select least($schema.clock(), min(answers_written_until))
+    from $schema.nodes
+    where heartbeat_at + lease_ms * interval '1 ms' > $schema.clock()
 $$;

@@ -11,4 +11,5 @@ where id in (
     limit ?4
 )
 returning
-    topic, idempotency_key, ordering_key, coalesce(ordering_scope, topic), attempts, lock = 0 and not counted
+    topic, idempotency_key, ordering_key, coalesce(ordering_scope, topic) as ordering_scope, attempts,
+    lock = 0 and not counted as uncounted

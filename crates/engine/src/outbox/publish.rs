@@ -150,8 +150,9 @@ impl Publishing {
         transaction: &tokio_postgres::Transaction<'_>,
     ) -> Result<Receiving, Error> {
         let now = self.shared.options.clock.now();
-        let publication = self.publication()?.1;
-        received(store::postgres::publish_in(transaction, &publication, now).await?, &publication)
+        let (shared, publication) = self.publication()?;
+        let server = shared.store.database().server_of_transaction()?;
+        received(server.publish_in(transaction, &publication, now).await?, &publication)
     }
 
     fn publication(self) -> Result<(Arc<Shared>, Publication), Error> {

@@ -23,6 +23,10 @@ pub mod product;
 mod query;
 pub mod retention;
 mod sagas;
+mod schema_name;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[doc(hidden)]
+pub mod sql;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
@@ -48,6 +52,7 @@ pub use query::{
 };
 pub use retention::RetentionStore;
 pub use sagas::SagaStore;
+pub use schema_name::{InvalidSchemaName, SchemaName};
 
 /// Where commits are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -335,41 +335,17 @@ pub enum Retried {
     Unknown,
 }
 
-/// How messages are read in both dialects. What the ledger says of a key is said of its newest message.
+/// A list of messages, whose values come in this order: status, topic, number, limit, those that there are.
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-pub(super) mod reading {
-    use super::Listing;
-
-    /// Messages, of which the rest of the statement says which.
-    pub(in crate::store) const COLUMNS: &str = include_str!("messages.sql");
-
-    /// The message of a number.
-    pub(in crate::store) fn by_number() -> String {
-        format!("{COLUMNS} where o.id = $1")
-    }
-
-    /// The number of the newest message of a topic's key: its last retry, or else the first one. Each has an index.
-    pub(in crate::store) const NEWEST: &str = "coalesce(
-        (select max(id) from outbox where topic = $1 and idempotency_key = $2 and retry_of is not null),
-        (select id from outbox where topic = $1 and idempotency_key = $2 and retry_of is null)
-    )";
-
-    /// The newest message of a topic's key.
-    pub(in crate::store) fn by_key() -> String {
-        format!("{COLUMNS} where o.id = {NEWEST}")
-    }
-
-    /// A list, whose values come in this order: status, topic, number, limit, those that there are.
-    pub(in crate::store) fn list(listing: &Listing) -> String {
-        let columns = [
-            ("o.status =", listing.status.is_some()),
-            ("o.topic =", listing.topic.is_some()),
-            ("o.id <", listing.before.is_some()),
-        ];
-        let given = columns.iter().filter(|(_, given)| *given);
-        let conditions: Vec<String> =
-            given.enumerate().map(|(nth, (column, _))| format!("{column} ${}", nth + 1)).collect();
-        let condition = if conditions.is_empty() { "true".to_owned() } else { conditions.join(" and ") };
-        format!("{COLUMNS} where {condition} order by o.id desc limit ${}", conditions.len() + 1)
-    }
+pub(super) fn list_of(messages: &str, listing: &Listing) -> String {
+    let columns = [
+        ("o.status =", listing.status.is_some()),
+        ("o.topic =", listing.topic.is_some()),
+        ("o.id <", listing.before.is_some()),
+    ];
+    let given = columns.iter().filter(|(_, given)| *given);
+    let conditions: Vec<String> =
+        given.enumerate().map(|(nth, (column, _))| format!("{column} ${}", nth + 1)).collect();
+    let condition = if conditions.is_empty() { "true".to_owned() } else { conditions.join(" and ") };
+    format!("{messages} where {condition} order by o.id desc limit ${}", conditions.len() + 1)
 }

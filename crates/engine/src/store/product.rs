@@ -38,7 +38,7 @@ pub struct Migration {
     pub name: &'static str,
     /// For `SQLite`.
     pub sqlite: &'static str,
-    /// For `PostgreSQL`, where everything lives in the schema `backstitch`.
+    /// For `PostgreSQL`, which says `$schema` for the name of the engine's schema.
     pub postgres: &'static str,
 }
 
@@ -72,4 +72,19 @@ pub enum Database<'a> {
     /// Never there: it only uses the lifetime when no database is built in.
     #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
     None(std::marker::PhantomData<&'a ()>),
+}
+
+#[cfg(feature = "postgres")]
+impl<'a> Database<'a> {
+    /// The server that a transaction of the caller is on.
+    pub(crate) fn server_of_transaction(self) -> Result<&'a super::postgres::PostgresStore, super::Error> {
+        match self {
+            Self::Postgres(server) => Ok(server),
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(_) => Err(super::Error::Refused(
+                "the transaction is on a PostgreSQL server, and the engine on SQLite: use `in_sqlite`"
+                    .to_owned(),
+            )),
+        }
+    }
 }

@@ -1,6 +1,6 @@
 -- Who has been told of which alert. An alert itself is a message in the outbox.
 
-create table backstitch.alert_notices (
+create table $schema.alert_notices (
     tried_at    timestamptz      not null,
     notified_at timestamptz,
     attempts    integer          not null check (attempts > 0),
@@ -13,7 +13,7 @@ create table backstitch.alert_notices (
 );
 
 create trigger alert_notices_that_are_out_never_change
-    before update on backstitch.alert_notices
+    before update on $schema.alert_notices
     for each row
     when (old.notified_at is not null)
-    execute function backstitch.refuse('the notice is out: when that was never changes');
+    execute function $schema.refuse('the notice is out: when that was never changes');

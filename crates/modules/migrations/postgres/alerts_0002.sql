@@ -1,15 +1,15 @@
 -- Who has taken an alert upon them, once for each alert and for good.
 
-create table backstitch.alert_acknowledgements (
+create table $schema.alert_acknowledgements (
     acknowledged_at timestamptz      not null,
     alert_key       text collate "C" not null primary key,
     acknowledged_by text             not null,
     note            text             not null
 );
 
-create index alert_acknowledgements_by_time on backstitch.alert_acknowledgements (acknowledged_at);
+create index alert_acknowledgements_by_time on $schema.alert_acknowledgements (acknowledged_at);
 
 create trigger alert_acknowledgements_never_change
-    before update on backstitch.alert_acknowledgements
+    before update on $schema.alert_acknowledgements
     for each row
-    execute function backstitch.refuse('the alert is acknowledged: who did so, and when, never changes');
+    execute function $schema.refuse('the alert is acknowledged: who did so, and when, never changes');

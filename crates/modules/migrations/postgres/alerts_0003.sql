@@ -7,17 +7,17 @@ as $$
 begin
     if exists (
         select
-        from backstitch.outbox
+        from $schema.outbox
         where topic = old.topic and idempotency_key = old.idempotency_key and retry_of is not null
     ) or exists (
         select
-        from backstitch.outbox
+        from $schema.outbox
         where topic = old.topic and idempotency_key = old.idempotency_key and retry_of is null
     ) then
         return null;
     end if;
-    delete from backstitch.alert_notices where alert_key = old.idempotency_key;
-    delete from backstitch.alert_acknowledgements where alert_key = old.idempotency_key;
+    delete from $schema.alert_notices where alert_key = old.idempotency_key;
+    delete from $schema.alert_acknowledgements where alert_key = old.idempotency_key;
     return null;
 end;
 $$;

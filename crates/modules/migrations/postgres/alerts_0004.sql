@@ -13,11 +13,11 @@ begin
     -- Two probes: each of the two indexes holds one kind.
     if exists (
         select
-        from backstitch.outbox
+        from $schema.outbox
         where topic = 'backstitch.alerts' and idempotency_key = old.alert_key and retry_of is null
     ) or exists (
         select
-        from backstitch.outbox
+        from $schema.outbox
         where topic = 'backstitch.alerts' and idempotency_key = old.alert_key and retry_of is not null
     ) then
         raise exception '%', tg_argv[0] using errcode = 'restrict_violation', table = tg_table_name;

@@ -29,11 +29,11 @@ as $$
     -- Two probes: each of the two indexes holds one kind.
     select exists (
         select
-        from backstitch.outbox
+        from $schema.outbox
         where topic = 'backstitch.alerts' and idempotency_key = alert_key and retry_of is null
     ) or exists (
         select
-        from backstitch.outbox
+        from $schema.outbox
         where topic = 'backstitch.alerts' and idempotency_key = alert_key and retry_of is not null
     );
 $$;
@@ -43,7 +43,7 @@ create function refuse_recipient_before_alert() returns trigger
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if backstitch.alert_exists(old.alert_key) then
+    if $schema.alert_exists(old.alert_key) then
         raise exception 'a recipient can be deleted only after its alert'
             using errcode = 'restrict_violation', table = tg_table_name;
     end if;
@@ -62,7 +62,7 @@ create function add_recipient_of_notice() returns trigger
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    insert into backstitch.alert_recipients (alert_key, channel, recipient)
+    insert into $schema.alert_recipients (alert_key, channel, recipient)
     values (new.alert_key, new.channel, new.recipient)
     on conflict do nothing;
     return null;
@@ -79,8 +79,8 @@ create function delete_recipients_of_alert() returns trigger
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if not backstitch.alert_exists(old.idempotency_key) then
-        delete from backstitch.alert_recipients where alert_key = old.idempotency_key;
+    if not $schema.alert_exists(old.idempotency_key) then
+        delete from $schema.alert_recipients where alert_key = old.idempotency_key;
     end if;
     return null;
 end;
@@ -99,14 +99,14 @@ create function close_alerts_with_resolution() returns trigger
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    insert into backstitch.alert_acknowledgements (alert_key, acknowledged_by, note, acknowledged_at)
+    insert into $schema.alert_acknowledgements (alert_key, acknowledged_by, note, acknowledged_at)
     select
         raised.idempotency_key,
         'resolution',
         'step ' || new.step || ' was resolved: event ' || new.seq || ' of the saga',
         new.at
-    from backstitch.saga_events as failed
-    join backstitch.outbox as raised
+    from $schema.saga_events as failed
+    join $schema.outbox as raised
         on raised.topic = 'backstitch.alerts'
         and raised.retry_of is null
         and raised.idempotency_key = failed.saga_id || ':' || failed.seq

@@ -13,9 +13,9 @@ create function name_recipients_of_alert() returns trigger
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    insert into backstitch.alert_recipients (alert_key, channel, recipient)
+    insert into $schema.alert_recipients (alert_key, channel, recipient)
     select new.idempotency_key, channel, recipient
-    from backstitch.alert_channels
+    from $schema.alert_channels
     on conflict do nothing;
     return null;
 end;

@@ -108,7 +108,7 @@ create function refuse_while_lifecycle_exists() returns trigger
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if exists (select from backstitch.lifecycles where id = old.saga_id) then
+    if exists (select from $schema.lifecycles where id = old.saga_id) then
         raise exception 'saga_events is append-only: a log can go only after the row it is the log of'
             using errcode = 'restrict_violation', table = tg_table_name;
     end if;

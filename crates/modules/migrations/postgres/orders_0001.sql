@@ -22,7 +22,7 @@ create function refuse_while_order_has_saga() returns trigger
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if exists (select from backstitch.sagas where id = old.tx_id) then
+    if exists (select from $schema.sagas where id = old.tx_id) then
         raise exception 'an order is kept with its log: it can go only after the row of its saga'
             using errcode = 'restrict_violation', table = tg_table_name;
     end if;

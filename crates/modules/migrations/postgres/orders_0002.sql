@@ -5,7 +5,7 @@ create function remove_orders_of_sagas() returns trigger
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    delete from backstitch.orders where tx_id in (select id from gone);
+    delete from $schema.orders where tx_id in (select id from gone);
     return null;
 end;
 $$;

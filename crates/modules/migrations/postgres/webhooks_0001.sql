@@ -65,8 +65,8 @@ create function keep_subscription_types() returns trigger
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    delete from backstitch.webhook_subscription_types where subscription_id = new.id;
-    insert into backstitch.webhook_subscription_types (subscription_id, pattern)
+    delete from $schema.webhook_subscription_types where subscription_id = new.id;
+    insert into $schema.webhook_subscription_types (subscription_id, pattern)
     select distinct new.id, t.pattern
     from json_array_elements_text(new.event_types::json) as t (pattern)
     where new.deleted_at is null;
@@ -232,7 +232,7 @@ create function keep_dead_letter() returns trigger
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    insert into backstitch.dead_letters (
+    insert into $schema.dead_letters (
         saga_id, event_id, subscription_id, created_at, attempt_count, final_error_code, webhook_id
     )
     values (
@@ -254,16 +254,16 @@ create trigger webhook_delivery_sagas_dead_letters
 -- then everything runs under the user's own rights.
 create function grant_webhook_roles() returns void
     language plpgsql
-    set search_path = backstitch, pg_temp
+    set search_path = $schema, pg_temp
 as $$
 declare
     role    text;
     missing boolean := false;
 begin
-    perform pg_advisory_xact_lock(hashtext('backstitch webhook roles'));
+    perform pg_advisory_xact_lock(hashtext('$schema webhook roles'));
     foreach role in array array[
-        'backstitch_ingest', 'backstitch_orchestrator', 'backstitch_worker', 'backstitch_dead_letter',
-        'backstitch_subscriptions', 'backstitch_retention'
+        '$schema_ingest', '$schema_orchestrator', '$schema_worker', '$schema_dead_letter',
+        '$schema_subscriptions', '$schema_retention'
     ] loop
         begin
             if not exists (select from pg_roles where rolname = role) then
@@ -285,38 +285,38 @@ begin
         return;
     end if;
 
-    grant usage on schema backstitch to
-        backstitch_ingest, backstitch_orchestrator, backstitch_worker, backstitch_dead_letter,
-        backstitch_subscriptions, backstitch_retention;
+    grant usage on schema $schema to
+        $schema_ingest, $schema_orchestrator, $schema_worker, $schema_dead_letter,
+        $schema_subscriptions, $schema_retention;
 
-    grant select, insert on webhook_events, webhook_delivery_sagas to backstitch_ingest;
-    grant select on webhook_subscription_types to backstitch_ingest;
+    grant select, insert on webhook_events, webhook_delivery_sagas to $schema_ingest;
+    grant select on webhook_subscription_types to $schema_ingest;
 
-    grant select, insert on webhook_delivery_sagas to backstitch_orchestrator;
+    grant select, insert on webhook_delivery_sagas to $schema_orchestrator;
     grant update (status, attempt_count, next_attempt_at, final_error_code, job_id, updated_at)
-        on webhook_delivery_sagas to backstitch_orchestrator;
-    grant select on webhook_events, webhook_subscriptions to backstitch_orchestrator;
-    grant select, insert on jobs to backstitch_orchestrator;
-    grant usage on sequence jobs_id_seq to backstitch_orchestrator;
-    grant select, delete on job_results to backstitch_orchestrator;
+        on webhook_delivery_sagas to $schema_orchestrator;
+    grant select on webhook_events, webhook_subscriptions to $schema_orchestrator;
+    grant select, insert on jobs to $schema_orchestrator;
+    grant usage on sequence jobs_id_seq to $schema_orchestrator;
+    grant select, delete on job_results to $schema_orchestrator;
 
-    grant select on webhook_events, webhook_subscriptions, webhook_delivery_sagas to backstitch_worker;
-    grant select on jobs to backstitch_worker;
-    grant update (status, token, until, attempts, expiries, last_error) on jobs to backstitch_worker;
-    grant insert on job_results, webhook_attempts to backstitch_worker;
-    grant select, insert, delete, update (seen_at) on webhook_senders to backstitch_worker;
+    grant select on webhook_events, webhook_subscriptions, webhook_delivery_sagas to $schema_worker;
+    grant select on jobs to $schema_worker;
+    grant update (status, token, until, attempts, expiries, last_error) on jobs to $schema_worker;
+    grant insert on job_results, webhook_attempts to $schema_worker;
+    grant select, insert, delete, update (seen_at) on webhook_senders to $schema_worker;
 
-    grant select on webhook_events, webhook_subscriptions, dead_letters to backstitch_dead_letter;
-    grant select, insert on webhook_delivery_sagas to backstitch_dead_letter;
+    grant select on webhook_events, webhook_subscriptions, dead_letters to $schema_dead_letter;
+    grant select, insert on webhook_delivery_sagas to $schema_dead_letter;
     -- Only who may change something of an event may hold it. What is changed is refused all the same.
-    grant update (id) on webhook_events to backstitch_dead_letter, backstitch_retention;
+    grant update (id) on webhook_events to $schema_dead_letter, $schema_retention;
 
-    grant select, insert, update on webhook_subscriptions to backstitch_subscriptions;
-    grant usage on sequence webhook_subscriptions_id_seq to backstitch_subscriptions;
+    grant select, insert, update on webhook_subscriptions to $schema_subscriptions;
+    grant usage on sequence webhook_subscriptions_id_seq to $schema_subscriptions;
 
     grant select, delete on
         webhook_events, webhook_delivery_sagas, dead_letters, webhook_attempts, jobs
-        to backstitch_retention;
+        to $schema_retention;
 end;
 $$;
 

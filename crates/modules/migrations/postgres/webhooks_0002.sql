@@ -31,7 +31,7 @@ create function dead_letter_waits() returns trigger
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    insert into backstitch.waiting_dead_letters (
+    insert into $schema.waiting_dead_letters (
         saga_id, event_id, subscription_id, created_at, attempt_count, final_error_code, webhook_id
     )
     values (
@@ -47,7 +47,7 @@ create function dead_letter_waits_no_more() returns trigger
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    delete from backstitch.waiting_dead_letters where saga_id = old.saga_id;
+    delete from $schema.waiting_dead_letters where saga_id = old.saga_id;
     return null;
 end;
 $$;
@@ -57,7 +57,7 @@ create function dead_letter_is_requeued() returns trigger
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    delete from backstitch.waiting_dead_letters where saga_id = new.requeue_of;
+    delete from $schema.waiting_dead_letters where saga_id = new.requeue_of;
     return null;
 end;
 $$;
@@ -83,12 +83,12 @@ alter function grant_webhook_roles() rename to grant_first_webhook_roles;
 
 create function grant_webhook_roles() returns void
     language plpgsql
-    set search_path = backstitch, pg_temp
+    set search_path = $schema, pg_temp
 as $$
 begin
     perform grant_first_webhook_roles();
-    if exists (select from pg_roles where rolname = 'backstitch_dead_letter') then
-        grant select on waiting_dead_letters to backstitch_dead_letter;
+    if exists (select from pg_roles where rolname = '$schema_dead_letter') then
+        grant select on waiting_dead_letters to $schema_dead_letter;
     end if;
 end;
 $$;

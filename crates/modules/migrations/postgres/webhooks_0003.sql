@@ -13,12 +13,12 @@ alter function grant_webhook_roles() rename to grant_second_webhook_roles;
 
 create function grant_webhook_roles() returns void
     language plpgsql
-    set search_path = backstitch, pg_temp
+    set search_path = $schema, pg_temp
 as $$
 begin
     perform grant_second_webhook_roles();
-    if exists (select from pg_roles where rolname = 'backstitch_worker') then
-        grant update (handed_out_by, handed_out_as) on jobs to backstitch_worker;
+    if exists (select from pg_roles where rolname = '$schema_worker') then
+        grant update (handed_out_by, handed_out_as) on jobs to $schema_worker;
     end if;
 end;
 $$;

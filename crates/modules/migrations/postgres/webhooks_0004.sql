@@ -10,7 +10,7 @@ create function refuse_before_deliveries() returns trigger
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if exists (select from backstitch.webhook_delivery_sagas where event_id = old.id) then
+    if exists (select from $schema.webhook_delivery_sagas where event_id = old.id) then
         raise exception 'an event can be deleted only after its deliveries'
             using errcode = 'restrict_violation', table = tg_table_name;
     end if;
@@ -43,7 +43,7 @@ create function refuse_before_delivery() returns trigger
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if exists (select from backstitch.webhook_delivery_sagas where id = old.saga_id) then
+    if exists (select from $schema.webhook_delivery_sagas where id = old.saga_id) then
         raise exception '%', tg_argv[0] using errcode = 'restrict_violation', table = tg_table_name;
     end if;
     return old;
@@ -78,7 +78,7 @@ as $$
 begin
     if exists (
         select
-        from backstitch.webhook_delivery_sagas
+        from $schema.webhook_delivery_sagas
         where id = new.delivery_id and status in ('Completed', 'DeadLettered')
     ) then
         raise exception 'the delivery is at its end: it gets no further job'
@@ -99,14 +99,14 @@ alter function grant_webhook_roles() rename to grant_third_webhook_roles;
 
 create function grant_webhook_roles() returns void
     language plpgsql
-    set search_path = backstitch, pg_temp
+    set search_path = $schema, pg_temp
 as $$
 begin
     perform grant_third_webhook_roles();
-    if (select count(*) from pg_roles where rolname in ('backstitch_ingest', 'backstitch_orchestrator')) = 2 then
-        revoke insert on webhook_delivery_sagas from backstitch_ingest, backstitch_orchestrator;
+    if (select count(*) from pg_roles where rolname in ('$schema_ingest', '$schema_orchestrator')) = 2 then
+        revoke insert on webhook_delivery_sagas from $schema_ingest, $schema_orchestrator;
         grant insert (event_id, subscription_id, next_attempt_at, created_at, updated_at, webhook_id)
-            on webhook_delivery_sagas to backstitch_ingest, backstitch_orchestrator;
+            on webhook_delivery_sagas to $schema_ingest, $schema_orchestrator;
     end if;
 end;
 $$;

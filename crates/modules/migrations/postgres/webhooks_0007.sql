@@ -16,7 +16,7 @@ create function end_pauses() returns trigger
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    delete from backstitch.webhook_pauses where subscription_id = new.id;
+    delete from $schema.webhook_pauses where subscription_id = new.id;
     return null;
 end;
 $$;
@@ -30,12 +30,12 @@ alter function grant_webhook_roles() rename to grant_fifth_webhook_roles;
 
 create function grant_webhook_roles() returns void
     language plpgsql
-    set search_path = backstitch, pg_temp
+    set search_path = $schema, pg_temp
 as $$
 begin
     perform grant_fifth_webhook_roles();
-    if exists (select from pg_roles where rolname = 'backstitch_worker') then
-        grant select, insert, delete, update (paused_until, reason) on webhook_pauses to backstitch_worker;
+    if exists (select from pg_roles where rolname = '$schema_worker') then
+        grant select, insert, delete, update (paused_until, reason) on webhook_pauses to $schema_worker;
     end if;
 end;
 $$;

@@ -7,7 +7,7 @@ as $$
 begin
     if not exists (
         select
-        from backstitch.dead_letters
+        from $schema.dead_letters
         where saga_id = new.saga_id
             and event_id = new.event_id
             and subscription_id = new.subscription_id
@@ -38,8 +38,8 @@ create function refuse_before_requeue() returns trigger
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    if exists (select from backstitch.dead_letters where saga_id = old.saga_id)
-        and not exists (select from backstitch.webhook_delivery_sagas where requeue_of = old.saga_id)
+    if exists (select from $schema.dead_letters where saga_id = old.saga_id)
+        and not exists (select from $schema.webhook_delivery_sagas where requeue_of = old.saga_id)
     then
         raise exception 'a dead letter waits until it is requeued or removed'
             using errcode = 'restrict_violation', table = tg_table_name;

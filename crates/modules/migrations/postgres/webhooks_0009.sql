@@ -7,7 +7,7 @@ as $$
 begin
     if exists (
         select
-        from backstitch.webhook_delivery_sagas
+        from $schema.webhook_delivery_sagas
         where id = old.saga_id and status = 'DeadLettered'
     ) then
         raise exception 'a dead letter can be deleted only after its delivery'

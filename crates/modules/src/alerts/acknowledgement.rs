@@ -1,10 +1,10 @@
 //! Somebody says that they have seen an alert and look after it.
 
 use backstitch::store::product::Database;
-use backstitch::{Engine, Error, Timestamp};
+use backstitch::{Engine, Error, Timestamp, sql};
 use rusqlite::params;
 
-use super::notices::{sql, unreadable};
+use super::notices::unreadable;
 use crate::question::tidied;
 
 /// Who has taken an alert upon them.
@@ -49,18 +49,18 @@ pub async fn acknowledge(engine: &Engine, id: i64, by: &str, note: &str) -> Resu
     let (known, new) = match engine.database() {
         Database::Sqlite(file) => {
             let write = move |transaction: &rusqlite::Transaction<'_>| {
-                let known = sql!("sqlite", "is_alert");
-                let known = transaction.prepare_cached(known)?.query_row([id], |row| row.get(0))?;
-                let statement = sql!("sqlite", "acknowledge");
+                let known = sql!(sqlite / alerts::exists);
+                let known = transaction.prepare_cached(known)?.query_row([id], |row| row.get("is_alert"))?;
+                let statement = sql!(sqlite / alerts::acknowledge);
                 let new = transaction.prepare_cached(statement)?.execute(params![id, by, note, at])?;
                 Ok((known, new > 0))
             };
             file.write_product(write).await?
         }
         Database::Postgres(server) => {
-            let rows = server.read_product(sql!("postgres", "is_alert"), &[&id]).await?;
-            let known = rows.first().map_or(Ok(false), |row| row.try_get(0)).map_err(unreadable)?;
-            let sql = sql!("postgres", "acknowledge");
+            let rows = server.read_product(sql!(postgres / alerts::exists), &[&id]).await?;
+            let known = rows.first().map_or(Ok(false), |row| row.try_get("is_alert")).map_err(unreadable)?;
+            let sql = sql!(postgres / alerts::acknowledge);
             // The request that acknowledged it before may have an unknown outcome.
             (known, !server.query_durably(sql, &[&id, &by, &note, &at]).await?.is_empty())
         }

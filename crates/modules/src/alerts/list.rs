@@ -5,11 +5,11 @@ use std::str::FromStr;
 
 use backstitch::store::product::Database;
 use backstitch::store::{Error as StoreError, Store};
-use backstitch::{Engine, Error, Payload, Timestamp};
+use backstitch::{Engine, Error, Payload, Timestamp, sql};
 
 use super::acknowledgement::{Acknowledgement, kept};
 use super::alert::Alert;
-use super::notices::{sql, unreadable};
+use super::notices::unreadable;
 
 /// Most alerts of one page.
 const LONGEST_PAGE: usize = 1_000;
@@ -103,13 +103,13 @@ async fn read(engine: &Engine, before: i64, limit: i64) -> Result<Vec<Row>, Stor
     match engine.database() {
         Database::Sqlite(file) => {
             let read = move |connection: &rusqlite::Connection| {
-                let mut statement = connection.prepare_cached(sql!("sqlite", "list_alerts"))?;
+                let mut statement = connection.prepare_cached(sql!(sqlite / alerts::list))?;
                 statement.query_map([before, limit], Row::of_sqlite)?.collect()
             };
             file.read_product(read).await
         }
         Database::Postgres(server) => {
-            let rows = server.read_product(sql!("postgres", "list_alerts"), &[&before, &limit]).await?;
+            let rows = server.read_product(sql!(postgres / alerts::list), &[&before, &limit]).await?;
             rows.iter().map(Row::of_postgres).collect::<Result<_, _>>().map_err(unreadable)
         }
     }
@@ -122,13 +122,13 @@ pub(super) async fn old(store: &dyn Store, before: Timestamp, limit: usize) -> R
     match store.database() {
         Database::Sqlite(file) => {
             let read = move |connection: &rusqlite::Connection| {
-                let mut statement = connection.prepare_cached(sql!("sqlite", "old_alerts"))?;
+                let mut statement = connection.prepare_cached(sql!(sqlite / alerts::old))?;
                 statement.query_map([before, limit], Row::of_sqlite)?.collect()
             };
             file.read_product(read).await
         }
         Database::Postgres(server) => {
-            let rows = server.read_product(sql!("postgres", "old_alerts"), &[&before, &limit]).await?;
+            let rows = server.read_product(sql!(postgres / alerts::old), &[&before, &limit]).await?;
             rows.iter().map(Row::of_postgres).collect::<Result<_, _>>().map_err(unreadable)
         }
     }

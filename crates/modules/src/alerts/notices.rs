@@ -6,16 +6,15 @@ use std::sync::{Arc, Weak};
 use backstitch::clock::Clock;
 use backstitch::store::product::Database;
 use backstitch::store::{Error, Store};
-use backstitch::{Engine, Timestamp};
+use backstitch::{Engine, Timestamp, sql};
 use rusqlite::params;
 
-/// The text of a query in a dialect.
-macro_rules! sql {
-    ($dialect:literal, $name:literal) => {
-        include_str!(concat!("../../queries/", $dialect, "/alerts/", $name, ".sql"))
+/// A row by the names of its columns, which both databases have, though not the word for getting one.
+macro_rules! read {
+    ($row:ident.$get:ident) => {
+        Ok(($row.$get("created_at")?, $row.$get("channel")?, $row.$get("recipient")?))
     };
 }
-pub(super) use sql;
 
 /// The table of notices of one engine. The engine holds the sink that holds this, so this does not hold the engine.
 #[derive(Clone)]
@@ -50,16 +49,14 @@ impl Notices {
             Database::Sqlite(file) => {
                 let key = key.to_owned();
                 let read = move |connection: &rusqlite::Connection| {
-                    let mut statement = connection.prepare_cached(sql!("sqlite", "told_so_far"))?;
-                    let rows =
-                        statement.query_map([key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-                    rows.collect::<rusqlite::Result<Vec<_>>>()
+                    let mut statement = connection.prepare_cached(sql!(sqlite / alerts::told_so_far))?;
+                    statement.query_map([key], |row| read!(row.get))?.collect::<rusqlite::Result<Vec<_>>>()
                 };
                 file.read_product(read).await?
             }
             Database::Postgres(server) => {
-                let rows = server.read_product(sql!("postgres", "told_so_far"), &[&key]).await?;
-                let row = |row: &tokio_postgres::Row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?));
+                let rows = server.read_product(sql!(postgres / alerts::told_so_far), &[&key]).await?;
+                let row = |row: &tokio_postgres::Row| read!(row.try_get);
                 rows.iter().map(row).collect::<Result<Vec<_>, _>>().map_err(unreadable)?
             }
         };
@@ -76,7 +73,7 @@ impl Notices {
                 let recipients: BTreeSet<_> = recipients.iter().cloned().collect();
                 let write = move |transaction: &rusqlite::Transaction<'_>| {
                     transaction.execute("delete from alert_channels", [])?;
-                    let mut statement = transaction.prepare_cached(sql!("sqlite", "set_channels"))?;
+                    let mut statement = transaction.prepare_cached(sql!(sqlite / alerts::set_channels))?;
                     for (channel, recipient) in &recipients {
                         statement.execute(params![channel, recipient])?;
                     }
@@ -86,7 +83,9 @@ impl Notices {
             }
             Database::Postgres(server) => {
                 let (channels, recipients) = columns(recipients);
-                server.write_product(sql!("postgres", "set_channels"), &[&channels, &recipients]).await?;
+                server
+                    .write_product(sql!(postgres / alerts::set_channels), &[&channels, &recipients])
+                    .await?;
             }
         }
         Ok(())
@@ -99,7 +98,7 @@ impl Notices {
             Database::Sqlite(file) => {
                 let (key, recipients) = (key.to_owned(), recipients.to_vec());
                 let write = move |transaction: &rusqlite::Transaction<'_>| {
-                    let mut statement = transaction.prepare_cached(sql!("sqlite", "plan_recipients"))?;
+                    let mut statement = transaction.prepare_cached(sql!(sqlite / alerts::plan_recipients))?;
                     for (channel, recipient) in &recipients {
                         statement.execute(params![key, channel, recipient])?;
                     }
@@ -109,7 +108,7 @@ impl Notices {
             }
             Database::Postgres(server) => {
                 let (channels, recipients) = columns(recipients);
-                let sql = sql!("postgres", "plan_recipients");
+                let sql = sql!(postgres / alerts::plan_recipients);
                 server.write_product(sql, &[&key, &channels, &recipients]).await?;
             }
         }
@@ -127,12 +126,12 @@ impl Notices {
                 let key = key.to_owned();
                 let write = move |transaction: &rusqlite::Transaction<'_>| {
                     let values = params![key, channel, recipient, now, notified_at, error];
-                    transaction.prepare_cached(sql!("sqlite", "record_notice"))?.execute(values)
+                    transaction.prepare_cached(sql!(sqlite / alerts::record_notice))?.execute(values)
                 };
                 file.write_product(write).await?;
             }
             Database::Postgres(server) => {
-                let sql = sql!("postgres", "record_notice");
+                let sql = sql!(postgres / alerts::record_notice);
                 server.write_product(sql, &[&key, &channel, &recipient, &now, &notified_at, &error]).await?;
             }
         }

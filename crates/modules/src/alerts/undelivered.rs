@@ -2,9 +2,9 @@
 
 use backstitch::store::Error as StoreError;
 use backstitch::store::product::Database;
-use backstitch::{Engine, Error, Timestamp};
+use backstitch::{Engine, Error, Timestamp, sql};
 
-use super::notices::{sql, unreadable};
+use super::notices::unreadable;
 
 /// An alert that has not reached everybody.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,13 +78,13 @@ struct Row {
 macro_rules! row {
     ($row:ident.$get:ident) => {
         Ok(Row {
-            key: $row.$get(0)?,
-            raised_at: $row.$get(1)?,
-            last_error: $row.$get(2)?,
-            channel: $row.$get(3)?,
-            recipient: $row.$get(4)?,
-            notified_at: $row.$get(5)?,
-            notice_error: $row.$get(6)?,
+            key: $row.$get("alert_key")?,
+            raised_at: $row.$get("created_at")?,
+            last_error: $row.$get("last_error_msg")?,
+            channel: $row.$get("channel")?,
+            recipient: $row.$get("recipient")?,
+            notified_at: $row.$get("notified_at")?,
+            notice_error: $row.$get("last_error")?,
         })
     };
 }
@@ -93,14 +93,14 @@ async fn read(engine: &Engine, before: i64, limit: i64) -> Result<Vec<Row>, Stor
     match engine.database() {
         Database::Sqlite(file) => {
             let read = move |connection: &rusqlite::Connection| {
-                let mut statement = connection.prepare_cached(sql!("sqlite", "undelivered"))?;
+                let mut statement = connection.prepare_cached(sql!(sqlite / alerts::undelivered))?;
                 let row = |row: &rusqlite::Row<'_>| row!(row.get);
                 statement.query_map([before, limit], row)?.collect()
             };
             file.read_product(read).await
         }
         Database::Postgres(server) => {
-            let rows = server.read_product(sql!("postgres", "undelivered"), &[&before, &limit]).await?;
+            let rows = server.read_product(sql!(postgres / alerts::undelivered), &[&before, &limit]).await?;
             let row = |row: &tokio_postgres::Row| row!(row.try_get);
             rows.iter().map(row).collect::<Result<_, _>>().map_err(unreadable)
         }

@@ -1,11 +1,12 @@
 //! How many messages stand where, counted by index and no further than people care.
 
-use backstitch::Engine;
 use backstitch::store::Error;
 use backstitch::store::outbox::Status;
 use backstitch::store::product::Database;
+use backstitch::store::sql::Statement;
+use backstitch::{Engine, statement};
 
-use crate::question::{Record, Statement, Value, answered, borrowed, on_file, statement};
+use crate::question::{Record, Value, answered, borrowed, on_file};
 
 /// Messages of a status that are counted; more are as many.
 pub const COUNTED: usize = 10_000;
@@ -33,8 +34,8 @@ pub async fn by_status(engine: &Engine) -> Result<Vec<(Status, u32)>, Error> {
     let mut counts = Vec::new();
     for status in Status::ALL {
         let values = vec![status.as_str().into(), (COUNTED + 1).into()];
-        let rows = read(engine, statement!("outbox/count_messages"), values).await?;
-        counts.push((status, rows.first().map_or(Ok(0), |row| row.count(0))?));
+        let rows = read(engine, statement!(outbox::count_messages), values).await?;
+        counts.push((status, rows.first().map_or(Ok(0), |row| row.count("messages"))?));
     }
     Ok(counts)
 }
@@ -54,8 +55,10 @@ pub struct Topics {
 /// When the database cannot be read.
 pub async fn by_topic(engine: &Engine) -> Result<Topics, Error> {
     let values = vec![(TOPICS + 1).into(), (COUNTED_OF_TOPIC + 1).into()];
-    let rows = read(engine, statement!("outbox/count_topics"), values).await?;
-    let topic = |row: &Record| Ok(Topic { name: row.text(0)?, waiting: row.count(1)?, all: row.count(2)? });
+    let rows = read(engine, statement!(outbox::count_topics), values).await?;
+    let topic = |row: &Record| {
+        Ok(Topic { name: row.text("topic")?, waiting: row.count("waiting")?, all: row.count("counted")? })
+    };
     let items = rows.iter().take(TOPICS).map(topic).collect::<Result<_, Error>>()?;
     Ok(Topics { items, more: rows.len() > TOPICS })
 }

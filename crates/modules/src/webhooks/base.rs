@@ -10,7 +10,7 @@ use backstitch::store::postgres::{Acting, PostgresStore};
 use backstitch::store::product::Database;
 use backstitch::store::sqlite::SqliteStore;
 use backstitch::store::{self, Store};
-use backstitch::{ArrivingAnswers, Engine, Offers, Timestamp};
+use backstitch::{ArrivingAnswers, Engine, Offers, SchemaName, Timestamp};
 use tokio::sync::Notify;
 
 use super::error::Error;
@@ -44,16 +44,18 @@ impl Part {
         Self::Reading,
     ];
 
-    fn role(self) -> Option<&'static str> {
-        Some(match self {
-            Self::Ingest => "backstitch_ingest",
-            Self::Orchestrator => "backstitch_orchestrator",
-            Self::Worker => "backstitch_worker",
-            Self::DeadLetter => "backstitch_dead_letter",
-            Self::Subscriptions => "backstitch_subscriptions",
-            Self::Retention => "backstitch_retention",
+    /// Roles belong to the whole server, so their names begin with that of the schema.
+    fn role(self, schema: &SchemaName) -> Option<String> {
+        let part = match self {
+            Self::Ingest => "ingest",
+            Self::Orchestrator => "orchestrator",
+            Self::Worker => "worker",
+            Self::DeadLetter => "dead_letter",
+            Self::Subscriptions => "subscriptions",
+            Self::Retention => "retention",
             Self::Reading => return None,
-        })
+        };
+        Some(format!("{schema}_{part}"))
     }
 
     /// Connections it needs at most: those who work in batches need few.
@@ -66,18 +68,18 @@ impl Part {
     }
 }
 
-/// The role of a part, if the database has it for us.
-async fn usable(server: &PostgresStore, part: Part) -> Result<Option<&'static str>, Error> {
-    let Some(role) = part.role() else { return Ok(None) };
-    if server.may_act_as(role).await? {
-        return Ok(Some(role));
+/// Whether the database has the role of a part for us.
+async fn usable(server: &PostgresStore, role: &str) -> Result<bool, Error> {
+    let is_usable = server.may_act_as(role).await?;
+    if !is_usable {
+        tracing::warn!(
+            role,
+            "the database has no such role for us: this part of webhooks runs with all our rights; create the role, grant \
+             it to our user and call {}.grant_webhook_roles()",
+            server.schema()
+        );
     }
-    tracing::warn!(
-        role,
-        "the database has no such role for us: this part of webhooks runs with all our rights; create the role, grant \
-         it to our user and call backstitch.grant_webhook_roles()"
-    );
-    Ok(None)
+    Ok(is_usable)
 }
 
 /// What the parts share.
@@ -92,7 +94,7 @@ pub(super) struct Base {
     /// One for each part, in their order; none on a file, which has no roles.
     acting: Vec<Acting>,
     /// Roles that the database lacks for us: their parts act with all our rights.
-    missing_roles: Vec<&'static str>,
+    missing_roles: Vec<String>,
     /// Deliveries may wait for an attempt to begin.
     pub(super) waiting: Notify,
     /// There may be results that nobody has taken in.
@@ -119,9 +121,13 @@ impl Base {
             Database::Sqlite(_) => {}
             Database::Postgres(server) => {
                 for part in Part::ALL {
-                    let role = usable(server, part).await?;
-                    missing_roles.extend(part.role().filter(|_| role.is_none()));
-                    acting.push(server.acting_as(role, part.connections())?);
+                    let mut role = part.role(server.schema());
+                    if let Some(name) = &role
+                        && !usable(server, name).await?
+                    {
+                        missing_roles.extend(role.take());
+                    }
+                    acting.push(server.acting_as(role.as_deref(), part.connections())?);
                 }
             }
         }
@@ -143,7 +149,7 @@ impl Base {
     }
 
     /// Roles that the database lacked for us when it was opened.
-    pub(super) fn missing_roles(&self) -> &[&'static str] {
+    pub(super) fn missing_roles(&self) -> &[String] {
         &self.missing_roles
     }
 

@@ -154,7 +154,7 @@ impl Webhooks {
     /// Roles of the parts that `PostgreSQL` lacked for our user when this was opened. Those parts act with all rights of the
     /// user, so the database does not keep them apart.
     #[must_use]
-    pub fn missing_roles(&self) -> &[&'static str] {
+    pub fn missing_roles(&self) -> &[String] {
         self.deliveries.base().missing_roles()
     }
 }

@@ -1,6 +1,6 @@
 -- Who may ask the server for what. A key itself is nowhere: only its keyed hash.
 
-create table backstitch.api_keys (
+create table $schema.api_keys (
     id         bigint generated always as identity primary key,
     created_at timestamptz      not null,
     expires_at timestamptz,
@@ -11,7 +11,7 @@ create table backstitch.api_keys (
     last_four  text             not null
 );
 
-create function backstitch.api_keys_stay_revoked() returns trigger
+create function $schema.api_keys_stay_revoked() returns trigger
     language plpgsql
     set search_path = pg_catalog, pg_temp
 as $$
@@ -21,7 +21,7 @@ end;
 $$;
 
 create trigger api_keys_revoked_stay_revoked
-    before update on backstitch.api_keys
+    before update on $schema.api_keys
     for each row
     when (old.revoked_at is not null)
-    execute function backstitch.api_keys_stay_revoked();
+    execute function $schema.api_keys_stay_revoked();

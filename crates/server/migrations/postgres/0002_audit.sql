@@ -1,6 +1,6 @@
 -- What people asked this server to change, and what they were answered. Neither is ever changed or removed.
 
-create table backstitch.audit (
+create table $schema.audit (
     id       bigint generated always as identity primary key,
     at       timestamptz not null,
     key_id   bigint,
@@ -12,13 +12,13 @@ create table backstitch.audit (
     subject  text
 );
 
-create table backstitch.audit_answers (
-    audit_id bigint      not null primary key references backstitch.audit,
+create table $schema.audit_answers (
+    audit_id bigint      not null primary key references $schema.audit,
     at       timestamptz not null,
     status   integer     not null
 );
 
-create function backstitch.audit_is_append_only() returns trigger
+create function $schema.audit_is_append_only() returns trigger
     language plpgsql
     set search_path = pg_catalog, pg_temp
 as $$
@@ -29,11 +29,11 @@ end;
 $$;
 
 create trigger audit_never_changes
-    before update or delete or truncate on backstitch.audit
+    before update or delete or truncate on $schema.audit
     for each statement
-    execute function backstitch.audit_is_append_only();
+    execute function $schema.audit_is_append_only();
 
 create trigger audit_answers_never_change
-    before update or delete or truncate on backstitch.audit_answers
+    before update or delete or truncate on $schema.audit_answers
     for each statement
-    execute function backstitch.audit_is_append_only();
+    execute function $schema.audit_is_append_only();

@@ -1,6 +1,6 @@
 -- Guards of stored history that hold for every program.
 
-create function backstitch.api_keys_never_change() returns trigger
+create function $schema.api_keys_never_change() returns trigger
     language plpgsql
     set search_path = pg_catalog, pg_temp
 as $$
@@ -11,11 +11,11 @@ end;
 $$;
 
 create trigger api_keys_refuse_new_origin
-    before update of id, hash, role, name, last_four, created_at, expires_at on backstitch.api_keys
+    before update of id, hash, role, name, last_four, created_at, expires_at on $schema.api_keys
     for each row
-    execute function backstitch.api_keys_never_change();
+    execute function $schema.api_keys_never_change();
 
 create trigger api_keys_refuse_delete
-    before delete or truncate on backstitch.api_keys
+    before delete or truncate on $schema.api_keys
     for each statement
-    execute function backstitch.api_keys_never_change();
+    execute function $schema.api_keys_never_change();

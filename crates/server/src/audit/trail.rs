@@ -2,15 +2,8 @@
 
 use backstitch::store::Error;
 use backstitch::store::product::Database;
-use backstitch::{Engine, Timestamp};
+use backstitch::{Engine, Timestamp, sql};
 use rusqlite::params;
-
-/// The text of a query in a dialect.
-macro_rules! sql {
-    ($dialect:literal, $name:literal) => {
-        include_str!(concat!("../../queries/", $dialect, "/", $name, ".sql"))
-    };
-}
 
 /// A request for a change.
 pub(super) struct Asked {
@@ -48,17 +41,17 @@ pub(super) async fn asked(engine: &Engine, asked: Asked) -> Result<i64, Error> {
         Database::Sqlite(file) => {
             let write = move |transaction: &rusqlite::Transaction<'_>| {
                 let values = params![at, key_id, key_name, role, peer, method, path, subject];
-                let mut statement = transaction.prepare_cached(sql!("sqlite", "insert_audit"))?;
-                statement.query_row(values, |row| row.get(0))
+                let mut statement = transaction.prepare_cached(sql!(sqlite / audit::insert))?;
+                statement.query_row(values, |row| row.get("id"))
             };
             file.write_product(write).await
         }
         Database::Postgres(server) => {
-            let sql = sql!("postgres", "insert_audit");
+            let sql = sql!(postgres / audit::insert);
             let values: &[&(dyn tokio_postgres::types::ToSql + Sync)] =
                 &[&at, &key_id, &key_name, &role, &peer, &method, &path, &subject];
             let rows = server.write_product(sql, values).await?;
-            let id = rows.first().map(|row| row.try_get(0)).transpose().map_err(unreadable)?;
+            let id = rows.first().map(|row| row.try_get("id")).transpose().map_err(unreadable)?;
             id.ok_or_else(|| Error::Refused("the audit gave no number".to_owned()))
         }
     }
@@ -75,13 +68,13 @@ pub(super) async fn answered(
     match engine.database() {
         Database::Sqlite(file) => {
             let write = move |transaction: &rusqlite::Transaction<'_>| {
-                let mut statement = transaction.prepare_cached(sql!("sqlite", "insert_audit_answer"))?;
+                let mut statement = transaction.prepare_cached(sql!(sqlite / audit::answer))?;
                 statement.execute(params![asked, at, status, what])
             };
             file.write_product(write).await.map(|_| ())
         }
         Database::Postgres(server) => {
-            let sql = sql!("postgres", "insert_audit_answer");
+            let sql = sql!(postgres / audit::answer);
             server.write_product(sql, &[&asked, &at, &status, &what]).await.map(|_| ())
         }
     }
@@ -92,13 +85,13 @@ pub(crate) async fn list(engine: &Engine, before: i64, limit: i64) -> Result<Vec
     match engine.database() {
         Database::Sqlite(file) => {
             let read = move |connection: &rusqlite::Connection| {
-                let mut statement = connection.prepare_cached(sql!("sqlite", "list_audit"))?;
+                let mut statement = connection.prepare_cached(sql!(sqlite / audit::list))?;
                 statement.query_map([before, limit], of_sqlite)?.collect()
             };
             file.read_product(read).await
         }
         Database::Postgres(server) => {
-            let rows = server.read_product(sql!("postgres", "list_audit"), &[&before, &limit]).await?;
+            let rows = server.read_product(sql!(postgres / audit::list), &[&before, &limit]).await?;
             rows.iter().map(of_postgres).collect::<Result<_, _>>().map_err(unreadable)
         }
     }

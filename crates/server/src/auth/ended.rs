@@ -3,9 +3,9 @@
 
 use std::collections::HashSet;
 
-use backstitch::Timestamp;
 use backstitch::store::Error;
 use backstitch::store::postgres::confirm;
+use backstitch::{Timestamp, sql};
 
 use super::keys::system_time;
 use super::session::Session;
@@ -18,9 +18,9 @@ pub(super) async fn end(database: &Database, session: Session, now: Timestamp) -
         Database::Sqlite(file) => {
             file.run(move |connection| {
                 let transaction = connection.transaction()?;
-                let forget = include_str!("../../queries/sqlite/forget_sessions.sql");
+                let forget = sql!(sqlite / sessions::forget);
                 transaction.execute(forget, [now.as_micros()])?;
-                let end = include_str!("../../queries/sqlite/end_session.sql");
+                let end = sql!(sqlite / sessions::end);
                 transaction.execute(end, (nonce, ends_at.as_micros()))?;
                 Ok(transaction.commit()?)
             })
@@ -28,11 +28,11 @@ pub(super) async fn end(database: &Database, session: Session, now: Timestamp) -
         }
         Database::Postgres(pool) => {
             let connection = connection(pool).await?;
-            let end = include_str!("../../queries/postgres/end_session.sql");
+            let end = sql!(postgres / sessions::end);
             connection.execute(end, &[&nonce, &system_time(ends_at)]).await.map_err(told)?;
             // The request that ended it before may have an unknown outcome.
             confirm(&**connection).await.map_err(told)?;
-            let forget = include_str!("../../queries/postgres/forget_sessions.sql");
+            let forget = sql!(postgres / sessions::forget);
             connection.execute(forget, &[&system_time(now)]).await.map_err(told)?;
             Ok(())
         }
@@ -44,17 +44,17 @@ pub(super) async fn list(database: &Database, now: Timestamp) -> Result<HashSet<
     match database {
         Database::Sqlite(file) => {
             file.run(move |connection| {
-                let sql = include_str!("../../queries/sqlite/list_ended_sessions.sql");
+                let sql = sql!(sqlite / sessions::list);
                 let mut statement = connection.prepare_cached(sql)?;
-                let nonces = statement.query_map([now.as_micros()], |row| row.get(0))?;
+                let nonces = statement.query_map([now.as_micros()], |row| row.get("nonce"))?;
                 Ok(nonces.collect::<Result<_, _>>()?)
             })
             .await
         }
         Database::Postgres(pool) => {
-            let sql = include_str!("../../queries/postgres/list_ended_sessions.sql");
+            let sql = sql!(postgres / sessions::list);
             let rows = connection(pool).await?.query(sql, &[&system_time(now)]).await.map_err(told)?;
-            rows.iter().map(|row| row.try_get(0).map_err(told)).collect()
+            rows.iter().map(|row| row.try_get("nonce").map_err(told)).collect()
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use backstitch::Timestamp;
 use backstitch::store::postgres::confirm;
 use backstitch::store::{Corrupt, Error};
+use backstitch::{Timestamp, sql};
 
 use super::role::Role;
 use crate::database::{Database, connection, told};
@@ -57,7 +57,7 @@ pub(crate) async fn insert(database: &Database, key: New) -> Result<i64, Error> 
     match database {
         Database::Sqlite(file) => {
             file.run(move |connection| {
-                let sql = include_str!("../../queries/sqlite/insert_key.sql");
+                let sql = sql!(sqlite / api_keys::insert);
                 let values = rusqlite::params![
                     key.hash,
                     key.role.as_str(),
@@ -66,12 +66,12 @@ pub(crate) async fn insert(database: &Database, key: New) -> Result<i64, Error> 
                     key.created_at.as_micros(),
                     key.expires_at.map(Timestamp::as_micros)
                 ];
-                Ok(connection.query_row(sql, values, |row| row.get(0))?)
+                Ok(connection.query_row(sql, values, |row| row.get("id"))?)
             })
             .await
         }
         Database::Postgres(pool) => {
-            let sql = include_str!("../../queries/postgres/insert_key.sql");
+            let sql = sql!(postgres / api_keys::insert);
             let row = connection(pool)
                 .await?
                 .query_one(
@@ -87,7 +87,7 @@ pub(crate) async fn insert(database: &Database, key: New) -> Result<i64, Error> 
                 )
                 .await
                 .map_err(told)?;
-            row.try_get(0).map_err(told)
+            row.try_get("id").map_err(told)
         }
     }
 }
@@ -98,18 +98,17 @@ pub(crate) async fn list(database: &Database) -> Result<Vec<Kept>, Error> {
         Database::Sqlite(file) => {
             let rows = file
                 .run(|connection| {
-                    let mut statement =
-                        connection.prepare_cached(include_str!("../../queries/sqlite/list_keys.sql"))?;
+                    let mut statement = connection.prepare_cached(sql!(sqlite / api_keys::list))?;
                     let rows = statement.query_map([], |row| {
                         Ok(Row {
-                            id: row.get(0)?,
-                            hash: row.get(1)?,
-                            role: row.get(2)?,
-                            name: row.get(3)?,
-                            last_four: row.get(4)?,
-                            created_at: Timestamp::from_micros(row.get(5)?),
-                            expires_at: row.get::<_, Option<i64>>(6)?.map(Timestamp::from_micros),
-                            revoked_at: row.get::<_, Option<i64>>(7)?.map(Timestamp::from_micros),
+                            id: row.get("id")?,
+                            hash: row.get("hash")?,
+                            role: row.get("role")?,
+                            name: row.get("name")?,
+                            last_four: row.get("last_four")?,
+                            created_at: Timestamp::from_micros(row.get("created_at")?),
+                            expires_at: row.get::<_, Option<i64>>("expires_at")?.map(Timestamp::from_micros),
+                            revoked_at: row.get::<_, Option<i64>>("revoked_at")?.map(Timestamp::from_micros),
                         })
                     })?;
                     Ok(rows.collect::<Result<Vec<_>, _>>()?)
@@ -118,7 +117,7 @@ pub(crate) async fn list(database: &Database) -> Result<Vec<Kept>, Error> {
             rows.into_iter().map(Row::read).collect()
         }
         Database::Postgres(pool) => {
-            let sql = include_str!("../../queries/postgres/list_keys.sql");
+            let sql = sql!(postgres / api_keys::list);
             let rows = connection(pool).await?.query(sql, &[]).await.map_err(told)?;
             rows.iter().map(|row| from_postgres(row).map_err(told)?.read()).collect()
         }
@@ -130,13 +129,13 @@ pub(crate) async fn revoke(database: &Database, id: i64, now: Timestamp) -> Resu
     let changed = match database {
         Database::Sqlite(file) => {
             file.run(move |connection| {
-                let sql = include_str!("../../queries/sqlite/revoke_key.sql");
+                let sql = sql!(sqlite / api_keys::revoke);
                 Ok(connection.execute(sql, (id, now.as_micros()))? as u64)
             })
             .await?
         }
         Database::Postgres(pool) => {
-            let sql = include_str!("../../queries/postgres/revoke_key.sql");
+            let sql = sql!(postgres / api_keys::revoke);
             let connection = connection(pool).await?;
             let changed = connection.execute(sql, &[&id, &system_time(now)]).await.map_err(told)?;
             if changed == 0 {

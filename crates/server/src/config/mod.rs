@@ -12,7 +12,7 @@ mod webhooks;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use backstitch::Options;
+use backstitch::{Options, SchemaName};
 use backstitch_modules::http_call::Limits as CallLimits;
 use backstitch_modules::outbox;
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where everything is kept: `sqlite:PATH` or `postgres://…`.
     pub db: String,
+    /// The schema of a `PostgreSQL` database that everything is kept in.
+    pub schema: SchemaName,
     /// What API keys and stream tokens are hashed with. A file beside a `SQLite` database takes its place.
     #[serde(with = "text::secret")]
     pub secret: Option<Secret>,
@@ -178,6 +180,7 @@ impl Default for Config {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 7420)),
             db: "sqlite:backstitch.db".to_owned(),
+            schema: SchemaName::default(),
             secret: None,
             limits: Limits::default(),
             log: Log::default(),
@@ -267,6 +270,7 @@ impl Config {
     #[must_use]
     pub fn engine_options(&self) -> Options {
         Options {
+            schema: self.schema.clone(),
             max_active: self.sagas.max_active,
             max_payload: self.sagas.max_payload_bytes,
             lease: self.sagas.lease,

@@ -10,6 +10,8 @@ use backstitch::store::sqlite::migrate as sqlite_migrate;
 use backstitch::store::{Error, postgres};
 use deadpool_postgres::Pool;
 
+use crate::Config;
+
 pub(crate) use sqlite::{SqliteFile, refuse_lost_database};
 
 /// Connections for the server's own tables; few, since they are asked seldom.
@@ -23,8 +25,9 @@ pub(crate) enum Database {
 }
 
 impl Database {
-    /// Opens the database at this address and brings the server's own tables up to date.
-    pub(crate) async fn open(address: &str, clock: &Arc<dyn Clock>) -> Result<Self, Error> {
+    /// Opens the configured database and brings the server's own tables up to date.
+    pub(crate) async fn open(config: &Config, clock: &Arc<dyn Clock>) -> Result<Self, Error> {
+        let (address, schema) = (config.db.as_str(), &config.schema);
         if let Some(path) = address.strip_prefix("sqlite:") {
             let file = SqliteFile::open(path).await?;
             let now = clock.now();
@@ -33,8 +36,8 @@ impl Database {
         }
         if address.starts_with("postgres://") || address.starts_with("postgresql://") {
             postgres::check_sessions(address).await?;
-            let pool = postgres::pool_at(address, CONNECTIONS)?;
-            postgres::migrate(&mut connection(&pool).await?, &migrations::SCHEMA).await?;
+            let pool = postgres::pool_in(address, schema, CONNECTIONS)?;
+            postgres::migrate(&mut connection(&pool).await?, schema, &migrations::SCHEMA).await?;
             return Ok(Self::Postgres(pool));
         }
         Err(Error::bad_address(address))

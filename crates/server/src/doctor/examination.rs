@@ -229,6 +229,7 @@ async fn webhooks_of(app: &App) -> Found {
         paused,
         sends: app.webhooks.sending.is_some() && app.config.webhooks.concurrency > 0,
         missing_roles: parts.missing_roles().to_vec(),
+        schema: app.config.schema.clone(),
     };
     Ok(webhooks::judge(&facts, app.config.doctor.stuck_after))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use backstitch::Timestamp;
+use backstitch::{SchemaName, Timestamp};
 use backstitch_api::time::rfc3339;
 use backstitch_modules::webhooks::{Backlog, COUNTED, Growth, Pause};
 
@@ -26,7 +26,9 @@ pub(super) struct Facts {
     /// Whether this server can send any.
     pub(super) sends: bool,
     /// Database roles of the parts that our user may not take.
-    pub(super) missing_roles: Vec<&'static str>,
+    pub(super) missing_roles: Vec<String>,
+    /// The schema of the database that the server works in.
+    pub(super) schema: SchemaName,
 }
 
 pub(super) fn judge(facts: &Facts, stuck_after: Duration) -> Vec<Finding> {
@@ -37,12 +39,12 @@ pub(super) fn judge(facts: &Facts, stuck_after: Duration) -> Vec<Finding> {
     found.extend(facts.backlogs.iter().map(|backlog| disabled(backlog, facts.now)));
     found.extend(facts.oldest.filter(|oldest| *oldest > stuck_after).map(|oldest| late(oldest, facts)));
     if !facts.missing_roles.is_empty() {
-        found.push(unseparated(&facts.missing_roles));
+        found.push(unseparated(&facts.missing_roles, &facts.schema));
     }
     found
 }
 
-fn unseparated(roles: &[&str]) -> Finding {
+fn unseparated(roles: &[String], schema: &SchemaName) -> Finding {
     let create: Vec<String> = roles.iter().map(|role| format!("create role {role} nologin;")).collect();
     Check::Webhooks.warning(
         Some("database roles".to_owned()),
@@ -52,7 +54,7 @@ fn unseparated(roles: &[&str]) -> Finding {
         ),
         format!(
             "as a superuser, create those that are missing ({}), grant them to the user (`grant {} to USER`), call \
-             `select backstitch.grant_webhook_roles()` as the owner of the tables, and restart",
+             `select {schema}.grant_webhook_roles()` as the owner of the tables, and restart",
             create.join(" "),
             roles.join(", ")
         ),
@@ -138,12 +140,13 @@ mod tests {
             paused: None,
             sends: true,
             missing_roles: Vec::new(),
+            schema: SchemaName::default(),
         }
     }
 
     #[test]
     fn missing_roles_are_a_warning_that_names_them() {
-        let roles = vec!["backstitch_ingest", "backstitch_worker"];
+        let roles = ["backstitch_ingest", "backstitch_worker"].map(str::to_owned).to_vec();
         let found = judge(&Facts { missing_roles: roles, ..facts() }, LIMIT);
         assert_eq!((found[0].check, found[0].severity), (Check::Webhooks, Severity::Warning));
         assert!(found[0].message.contains("backstitch_ingest, backstitch_worker"), "{found:?}");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use backstitch::store::Error;
 use backstitch::store::product::Database;
-use backstitch::{Engine, Timestamp};
+use backstitch::{Engine, Timestamp, sql};
 
 /// Jobs of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,25 +20,27 @@ pub(crate) struct QueueDepth {
 /// A row of the query: queue, pending, leased, due.
 type Row = (String, i64, i64, Option<i64>);
 
+/// A row by the names of its columns, which both databases have, though not the word for getting one.
+macro_rules! read {
+    ($row:ident.$get:ident) => {
+        Ok(($row.$get("queue")?, $row.$get("pending")?, $row.$get("leased")?, $row.$get("due")?))
+    };
+}
+
 /// Every queue that has jobs.
 pub(crate) async fn queue_depths(engine: &Engine) -> Result<BTreeMap<String, QueueDepth>, Error> {
     let rows: Vec<Row> = match engine.database() {
         Database::Sqlite(file) => {
             let read = |connection: &rusqlite::Connection| {
-                let sql = include_str!("../../queries/sqlite/job_queues.sql");
+                let sql = sql!(sqlite / jobs::queues);
                 let mut statement = connection.prepare_cached(sql)?;
-                let rows = statement
-                    .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
-                rows.collect()
+                statement.query_map([], |row| read!(row.get))?.collect()
             };
             file.read_product(read).await?
         }
         Database::Postgres(server) => {
-            let rows =
-                server.read_product(include_str!("../../queries/postgres/job_queues.sql"), &[]).await?;
-            let row = |row: &tokio_postgres::Row| {
-                Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?))
-            };
+            let rows = server.read_product(sql!(postgres / jobs::queues), &[]).await?;
+            let row = |row: &tokio_postgres::Row| read!(row.try_get);
             let rows: Result<Vec<Row>, tokio_postgres::Error> = rows.iter().map(row).collect();
             rows.map_err(|why| Error::Refused(format!("jobs cannot be counted: {why}")))?
         }

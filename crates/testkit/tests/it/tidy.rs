@@ -122,10 +122,12 @@ fn both_sql_dialects_have_the_same_files() {
     for directory in [
         "crates/engine/migrations",
         "crates/engine/queries",
+        "crates/engine/sql",
         "crates/modules/migrations",
         "crates/modules/queries",
+        "crates/modules/sql",
         "crates/server/migrations",
-        "crates/server/queries",
+        "crates/server/sql",
     ] {
         let path = repository::root().join(directory);
         let [sqlite, postgres] = ["sqlite", "postgres"].map(|dialect| names_under(&path.join(dialect)));

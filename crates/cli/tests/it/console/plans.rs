@@ -1,15 +1,13 @@
 //! What the console asks for and nobody asked for before is found by index, however much there is.
 
+use backstitch_testkit::sql::statement;
+
 use crate::console::stage::on_both_stores;
 use crate::support::Place;
 
-macro_rules! query {
-    ($name:literal) => {
-        [
-            include_str!(concat!("../../../../modules/queries/sqlite/outbox/", $name, ".sql")),
-            include_str!(concat!("../../../../modules/queries/postgres/outbox/", $name, ".sql")),
-        ]
-    };
+/// A query of the outbox in both dialects.
+fn query(name: &str) -> [String; 2] {
+    ["sqlite", "postgres"].map(|dialect| statement("modules", dialect, name))
 }
 
 /// Many messages that are out, and a few that are not.
@@ -30,11 +28,11 @@ fn side(place: &Place) -> usize {
 }
 
 /// A query with its values written into it.
-fn filled(place: &Place, query: [&str; 2], values: &[&str]) -> String {
+fn filled(place: &Place, query: [String; 2], values: &[&str]) -> String {
     let mark = ['?', '$'][side(place)];
     (0..values.len())
         .rev()
-        .fold(query[side(place)].to_owned(), |sql, at| sql.replace(&format!("{mark}{}", at + 1), values[at]))
+        .fold(query[side(place)].clone(), |sql, at| sql.replace(&format!("{mark}{}", at + 1), values[at]))
 }
 
 async fn plan(place: &Place, sql: &str) -> String {
@@ -51,8 +49,8 @@ async fn messages_are_counted_by_index() {
         let place = &stage.place;
         place.rows(FILL[side(place)]).await;
         place.rows(["analyze", "analyze outbox"][side(place)]).await;
-        let rare = filled(place, query!("count_messages"), &["'pending'", "10001"]);
-        let topics = filled(place, query!("count_topics"), &["50", "10001"]);
+        let rare = filled(place, query("outbox::count_messages"), &["'pending'", "10001"]);
+        let topics = filled(place, query("outbox::count_topics"), &["50", "10001"]);
         for (sql, index) in [(&rare, "idx_outbox_status"), (&topics, "outbox_topic")] {
             let plan = plan(place, sql).await;
             assert!(plan.contains(index) && !plan.contains("Seq Scan on outbox"), "{sql}: {plan}");

@@ -22,7 +22,7 @@ const MAY_BECOME: &str = "
                 case when current_setting('server_version_num')::integer >= 160000 then 'SET' else 'MEMBER' end
             )
             -- One that was made and never given its rights is of no use.
-            and has_schema_privilege(oid, to_regnamespace('backstitch'), 'usage')
+            and has_schema_privilege(oid, current_schema(), 'usage')
             from pg_roles
             where rolname = $1
         ),

@@ -1,6 +1,5 @@
 //! A batch of decisions as the statement takes it: an array for each column of each table.
 
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use backstitch_kernel::saga::{Recorded, codec};
@@ -8,7 +7,7 @@ use backstitch_kernel::{Payload, StepId};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::commit_statement::{CommitStatement, Shape};
+use super::commit_statement::Shape;
 use super::values::{is_text, time};
 use crate::store::{Claim, Commit, NewRow, RowUpdate, RowWrite, Verdict};
 
@@ -182,9 +181,9 @@ impl<'a> Batch<'a> {
         self.bytes
     }
 
-    /// The statement that writes this batch.
-    pub(super) fn statement(&self) -> Arc<CommitStatement> {
-        CommitStatement::of(Shape {
+    /// What it has rows of.
+    pub(super) fn shape(&self) -> Shape {
+        Shape {
             claims: !self.claims.saga.is_empty(),
             more_events: !self.more.saga.is_empty(),
             changed_rows: !self.changed.id.is_empty(),
@@ -194,7 +193,7 @@ impl<'a> Batch<'a> {
             withdrawn_jobs: !self.withdrawn_jobs.0.is_empty(),
             jobs: !self.jobs.saga.is_empty(),
             messages: !self.messages.saga.is_empty(),
-        })
+        }
     }
 
     /// These of all parameters.

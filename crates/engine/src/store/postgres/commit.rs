@@ -14,14 +14,13 @@ use uuid::Uuid;
 
 use super::batch::{Batch, judged_unsent};
 use super::commit_statement::CommitStatement;
-use super::durability;
 use super::fault::{self, Fault};
+use super::qualified::QualifiedStatements;
 use super::session::Sessions;
 use super::values::{time, timestamp};
+use super::{PostgresStore, durability};
 use crate::store::product::RowKind;
 use crate::store::{Claim, Commit, Corrupt, Error, Verdict};
-
-const FIND_CLAIM: &str = super::sql!("find_claim");
 
 /// More than the server's own limit for a committer's statement, so that it is the server who gives up first.
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(20);
@@ -29,24 +28,35 @@ pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 /// The server takes messages of up to a gigabyte.
 const MAX_BYTES: usize = 256 << 20;
 
-/// Writes one decision inside the caller's own transaction: what is applied stands or falls with it, and what is not
-/// applied leaves nothing behind. The caller's `search_path` does not matter.
-///
-/// The engine finds the saga once the transaction is committed, at the latest when its next look for due work comes.
-///
-/// # Errors
-/// When the database cannot be read or written. As after any failed statement, `PostgreSQL` then refuses all but a
-/// rollback.
-pub async fn commit_in(transaction: &Transaction<'_>, commit: &Commit) -> Result<Verdict, Error> {
+impl PostgresStore {
+    /// Writes one decision inside the caller's own transaction: what is applied stands or falls with it, and what is not
+    /// applied leaves nothing behind. The caller's `search_path` does not matter.
+    ///
+    /// The engine finds the saga once the transaction is committed, at the latest when its next look for due work comes.
+    ///
+    /// # Errors
+    /// When the database cannot be read or written. As after any failed statement, `PostgreSQL` then refuses all but a
+    /// rollback.
+    pub async fn commit_in(&self, transaction: &Transaction<'_>, commit: &Commit) -> Result<Verdict, Error> {
+        commit_on(transaction, self.sessions.qualified(), commit).await
+    }
+}
+
+/// Writes one decision inside a transaction.
+pub(super) async fn commit_on(
+    transaction: &Transaction<'_>,
+    statements: &QualifiedStatements,
+    commit: &Commit,
+) -> Result<Verdict, Error> {
     if let Some(verdict) = judged_unsent(commit) {
         return Ok(verdict);
     }
     let told = |why: tokio_postgres::Error| fault::error(&why);
     let batch = Batch::of(&[commit]);
-    let CommitStatement { sql, parameters } = &*batch.statement();
+    let CommitStatement { sql, parameters } = &*statements.commit.for_shape(batch.shape());
     let statement = transaction.prepare(sql).await.map_err(told)?;
     let rows = transaction.query(&statement, &batch.parameters(parameters)).await.map_err(told)?;
-    let find_claim = transaction.prepare(FIND_CLAIM).await.map_err(told)?;
+    let find_claim = transaction.prepare(&statements.find_claim).await.map_err(told)?;
     let verdicts = verdicts(transaction, &find_claim, &[commit], &rows).await.map_err(told)?;
     write_rows(transaction, &[commit], &verdicts).await.map_err(told)?;
     let open = || Error::Unavailable("the idempotency key was given up a moment ago: try again".to_owned());
@@ -61,9 +71,10 @@ pub(super) async fn send(sessions: &Sessions, commits: &[&Commit]) -> Result<Vec
         return Err(Fault::Data(format!("{} bytes are too many for one transaction", batch.bytes())));
     }
     let mut client = sessions.to_commit().await.map_err(|why| unsent(&why))?;
-    let CommitStatement { sql, parameters } = &*batch.statement();
+    let QualifiedStatements { commit, find_claim, .. } = sessions.qualified();
+    let CommitStatement { sql, parameters } = &*commit.for_shape(batch.shape());
     let parameters = batch.parameters(parameters);
-    let prepared = try_join(client.prepare_cached(sql), client.prepare_cached(FIND_CLAIM));
+    let prepared = try_join(client.prepare_cached(sql), client.prepare_cached(find_claim));
     let Ok(prepared) = timeout(ANSWER_WITHIN, prepared).await else {
         drop(Object::take(client));
         return Err(Fault::Undone("no answer in time".to_owned()));

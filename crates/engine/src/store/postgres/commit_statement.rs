@@ -1,19 +1,30 @@
 //! The statement that writes a batch, assembled of the parts that the batch needs. The server sets up each part of a
-//! statement for every call, so the statement with all parts takes seven times as long for one event as the one with the
-//! parts for it.
+//! statement for every call: with all parts, one event takes seven times as long as with the parts for it.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// The parts of the statement by their names.
-static PARTS: LazyLock<HashMap<&'static str, &'static str>> = LazyLock::new(|| {
-    let named = include_str!("commit.sql").split("-- name: ").skip(1);
-    named.filter_map(|part| part.split_once('\n')).map(|(name, text)| (name, text.trim_end())).collect()
-});
+use super::sql;
+use crate::store::SchemaName;
 
 /// The first line of every statement, by which it is found among those that the server runs.
 const TITLE: &str = "-- A batch of decisions";
+
+const NOTHING_LOCKED: &str = sql!(sagas::commit_nothing_locked);
+const LOCKED: &str = sql!(sagas::commit_locked);
+const NOTHING_CLAIMED: &str = sql!(sagas::commit_nothing_claimed);
+const CLAIMED: &str = sql!(sagas::commit_claimed);
+const GATE: &str = sql!(sagas::commit_gate);
+const MORE_EVENTS: &str = sql!(sagas::commit_more_events);
+const CHANGED_ROWS: &str = sql!(sagas::commit_changed_rows);
+const NEW_ROWS: &str = sql!(sagas::commit_new_rows);
+const NEW_ATTRIBUTES: &str = sql!(sagas::commit_new_attributes);
+const CONSUMED: &str = sql!(sagas::commit_consumed);
+const WITHDRAWN_JOBS: &str = sql!(sagas::commit_withdrawn_jobs);
+const NEW_JOBS: &str = sql!(sagas::commit_new_jobs);
+const NEW_MESSAGES: &str = sql!(sagas::commit_new_messages);
+const REFUSED: &str = sql!(sagas::commit_refused);
 
 /// What a batch has rows of, besides first events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -31,24 +42,24 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    fn parts(self) -> impl Iterator<Item = &'static str> {
-        let always = |name| Some(name);
-        let of = |has_rows: bool, name| has_rows.then_some(name);
-        let or = |has_rows: bool, name, nothing| Some(if has_rows { name } else { nothing });
-        let parts = [
-            or(self.changed_rows, "locked", "nothing_locked"),
-            or(self.claims, "claimed", "nothing_claimed"),
-            always("gate"),
-            of(self.more_events, "more_events"),
-            of(self.changed_rows, "changed_rows"),
-            of(self.new_rows, "new_rows"),
-            of(self.attributes, "new_attributes"),
-            of(self.consumed, "consumed"),
-            of(self.withdrawn_jobs, "withdrawn_jobs"),
-            of(self.jobs, "new_jobs"),
-            of(self.messages, "new_messages"),
+    fn parts(self) -> Vec<&'static str> {
+        let mut parts = vec![
+            if self.changed_rows { LOCKED } else { NOTHING_LOCKED },
+            if self.claims { CLAIMED } else { NOTHING_CLAIMED },
+            GATE,
         ];
-        parts.into_iter().flatten()
+        let optional = [
+            (self.more_events, MORE_EVENTS),
+            (self.changed_rows, CHANGED_ROWS),
+            (self.new_rows, NEW_ROWS),
+            (self.attributes, NEW_ATTRIBUTES),
+            (self.consumed, CONSUMED),
+            (self.withdrawn_jobs, WITHDRAWN_JOBS),
+            (self.jobs, NEW_JOBS),
+            (self.messages, NEW_MESSAGES),
+        ];
+        parts.extend(optional.into_iter().filter_map(|(has_rows, part)| has_rows.then_some(part)));
+        parts
     }
 }
 
@@ -61,18 +72,8 @@ pub(super) struct CommitStatement {
 }
 
 impl CommitStatement {
-    /// The statement for batches of this shape.
-    pub(super) fn of(shape: Shape) -> Arc<Self> {
-        static ASSEMBLED: LazyLock<Mutex<HashMap<Shape, Arc<CommitStatement>>>> =
-            LazyLock::new(Mutex::default);
-        let mut assembled = ASSEMBLED.lock().unwrap_or_else(PoisonError::into_inner);
-        assembled.entry(shape).or_insert_with(|| Arc::new(Self::assemble(shape))).clone()
-    }
-
-    fn assemble(shape: Shape) -> Self {
-        let text = |name| PARTS.get(name).copied().unwrap_or_default();
-        let parts: Vec<&str> = shape.parts().map(text).collect();
-        let whole = format!("with\n{}\n{}", parts.join(",\n"), text("refused"));
+    fn assemble(schema: &SchemaName, shape: Shape) -> Self {
+        let whole = schema.qualify(&format!("with\n{}\n{REFUSED}", shape.parts().join(",\n")));
         let mut statement = Self { sql: format!("{TITLE}\n"), parameters: Vec::new() };
         let mut pieces = whole.split('$');
         statement.sql.push_str(pieces.next().unwrap_or_default());
@@ -96,6 +97,26 @@ impl CommitStatement {
     }
 }
 
+/// The statements of one schema, each assembled when it is needed first.
+#[derive(Debug)]
+pub(super) struct CommitStatements {
+    schema: SchemaName,
+    assembled: Mutex<HashMap<Shape, Arc<CommitStatement>>>,
+}
+
+impl CommitStatements {
+    pub(super) fn of(schema: &SchemaName) -> Self {
+        Self { schema: schema.clone(), assembled: Mutex::default() }
+    }
+
+    /// The statement for batches of this shape.
+    pub(super) fn for_shape(&self, shape: Shape) -> Arc<CommitStatement> {
+        let mut assembled = self.assembled.lock().unwrap_or_else(PoisonError::into_inner);
+        let assemble = || Arc::new(CommitStatement::assemble(&self.schema, shape));
+        assembled.entry(shape).or_insert_with(assemble).clone()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,24 +133,21 @@ mod tests {
         messages: true,
     };
 
-    #[test]
-    fn every_part_of_the_file_is_used() {
-        let used: Vec<&str> = ALL.parts().chain(Shape::default().parts()).chain(["refused"]).collect();
-        assert!(used.iter().all(|name| PARTS.contains_key(name)), "{used:?}");
-        assert!(PARTS.keys().all(|name| used.contains(name)), "{:?}", PARTS.keys());
+    fn statement(shape: Shape) -> CommitStatement {
+        CommitStatement::assemble(&SchemaName::default(), shape)
     }
 
     #[test]
     fn whole_statement_takes_every_parameter_once() {
-        let mut parameters = CommitStatement::of(ALL).parameters.clone();
+        let mut parameters = statement(ALL).parameters;
         parameters.sort_unstable();
         assert_eq!(parameters, (0..60).collect::<Vec<_>>());
     }
 
     #[test]
     fn parameters_are_numbered_from_one_without_gaps() {
-        let statement = CommitStatement::of(Shape::default());
-        assert_eq!(statement.parameters.len(), 9, "columns of first events");
-        assert!(statement.sql.contains("$9::") && !statement.sql.contains("$10"), "{}", statement.sql);
+        let CommitStatement { sql, parameters } = statement(Shape::default());
+        assert_eq!(parameters.len(), 9, "columns of first events");
+        assert!(sql.contains("$9::") && !sql.contains("$10") && !sql.contains("$schema"), "{sql}");
     }
 }

@@ -15,7 +15,7 @@ use crate::store::diagnostics::{Footing, Heard, Owner, Queue, SchemaVersion, Sof
 use crate::store::migrations::ENGINE;
 use crate::store::nodes::Known;
 use crate::store::query::ENOUGH;
-use crate::store::{COUNTED, Counts, DiagnosticsStore, Error, InFlight, Summary, Unregistered};
+use crate::store::{COUNTED, Counts, DiagnosticsStore, Error, InFlight, SchemaName, Summary, Unregistered};
 
 #[async_trait]
 impl DiagnosticsStore for PostgresStore {
@@ -36,15 +36,15 @@ impl DiagnosticsStore for PostgresStore {
     }
 
     async fn footing(&self) -> Result<Option<Footing>, Error> {
-        read!(self.sessions, |session| footing(session)).map(Some)
+        read!(self.sessions, |session| footing(session, self.sessions.schema())).map(Some)
     }
 }
 
 async fn counts(session: &Session, known: &[Known]) -> Result<Counts, Error> {
     let enough = limit(ENOUGH);
     let (active, unregistered) = try_join(
-        session.query(sql!("health_active"), &[&enough]),
-        session.query(sql!("health_unregistered"), &[&enough]),
+        session.query(sql!(diagnostics::active), &[&enough]),
+        session.query(sql!(diagnostics::unregistered), &[&enough]),
     )
     .await?;
     let mut counts = Counts::default();
@@ -73,7 +73,7 @@ async fn in_flight(session: &Session, definition: &str) -> Result<Vec<InFlight>,
     if !is_text(definition) {
         return Ok(Vec::new());
     }
-    let rows = session.query(sql!("in_flight"), &[&definition, &limit(ENOUGH)]).await?;
+    let rows = session.query(sql!(documents::in_flight), &[&definition, &limit(ENOUGH)]).await?;
     let counted = rows.iter().map(|row| {
         let version = get::<i32>(row, "version")?.unsigned_abs();
         Ok(InFlight { version, sagas: get::<i64>(row, "sagas")?.unsigned_abs().min(COUNTED + 1) })
@@ -82,18 +82,18 @@ async fn in_flight(session: &Session, definition: &str) -> Result<Vec<InFlight>,
 }
 
 async fn stuck(session: &Session, since: Timestamp, at_most: usize) -> Result<Vec<Summary>, Error> {
-    let rows = session.query(sql!("health_stuck"), &[&time(since), &limit(at_most)]).await?;
+    let rows = session.query(sql!(sagas::stuck), &[&time(since), &limit(at_most)]).await?;
     rows.iter().map(summary).collect()
 }
 
 async fn survey(session: &Session, at_most: usize) -> Result<Survey, Error> {
     let at_most = limit(at_most);
     let (adrift, owners, waiting, leased, pending) = try_join5(
-        session.query(sql!("survey_adrift"), &[&at_most]),
-        session.query(sql!("survey_owners"), &[&at_most]),
-        session.query(sql!("survey_waiting"), &[&at_most]),
-        session.query(sql!("survey_leased"), &[&at_most]),
-        session.query(sql!("survey_pending"), &[&at_most]),
+        session.query(sql!(sagas::orphaned), &[&at_most]),
+        session.query(sql!(diagnostics::owners), &[&at_most]),
+        session.query(sql!(diagnostics::waiting_sagas), &[&at_most]),
+        session.query(sql!(diagnostics::leased_queues), &[&at_most]),
+        session.query(sql!(diagnostics::pending_queues), &[&at_most]),
     )
     .await?;
     Ok(Survey {
@@ -128,13 +128,9 @@ fn late(row: &Row) -> Result<Duration, Error> {
     Ok(Duration::from_micros(u64::try_from(get::<i64>(row, "late")?).unwrap_or_default()))
 }
 
-const SERVER: &str = "select
-    current_setting('server_version_num')::integer as number,
-    current_setting('server_version') as version,
-    clock() as clock";
-
-async fn footing(session: &Session) -> Result<Footing, Error> {
-    let (server, mut products) = try_join(session.query_one(SERVER), schema::versions(session)).await?;
+async fn footing(session: &Session, schema: &SchemaName) -> Result<Footing, Error> {
+    let (server, mut products) =
+        try_join(session.query_one(sql!(diagnostics::server)), schema::versions(session, schema)).await?;
     let found = products.remove(ENGINE.product).unwrap_or_default();
     Ok(Footing {
         software: Software {

@@ -15,12 +15,15 @@ use tracing::{info, warn};
 
 use super::hosts::{self, Hosts};
 use super::{durability, tls};
+use crate::store::SchemaName;
 
 type Stream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
 
 /// Makes connections to one database.
 #[derive(Clone)]
 pub(super) struct Dialler {
+    /// The schema that these connections work in.
+    pub(super) schema: SchemaName,
     pub(super) config: Config,
     pub(super) tls: MakeRustlsConnect,
     pub(super) hosts: Arc<Hosts>,

@@ -38,7 +38,7 @@ impl DocumentStore for PostgresStore {
     ) -> Result<Option<u32>, Error> {
         change!(self.sessions.to_ask(), |session| change_staged(
             session,
-            sql!("apply_document"),
+            sql!(documents::apply),
             "active",
             (kind, name),
             expected
@@ -53,7 +53,7 @@ impl DocumentStore for PostgresStore {
     ) -> Result<Option<u32>, Error> {
         change!(self.sessions.to_ask(), |session| change_staged(
             session,
-            sql!("discard_document"),
+            sql!(documents::discard),
             "staged",
             (kind, name),
             expected
@@ -80,10 +80,10 @@ impl DocumentStore for PostgresStore {
 
 async fn register(session: &Session, definition: &DocumentVersion) -> Result<DocumentVersion, Error> {
     let columns = Columns::of(definition)?;
-    session.query(sql!("register_document"), &columns.values(&SAGA)).await?;
+    session.query(sql!(documents::register), &columns.values(&SAGA)).await?;
     let Columns { name, version, .. } = columns;
     // An earlier process may have written it: this one starts sagas of it either way.
-    let stored = session.query_durably(sql!("load_document"), &[&SAGA, &name, &Some(version)]).await?;
+    let stored = session.query_durably(sql!(documents::load), &[&SAGA, &name, &Some(version)]).await?;
     let gone = || Error::Unavailable(format!("version {version} of `{name}` was deleted a moment ago"));
     stored.first().map(stored_version).ok_or_else(gone)?
 }
@@ -95,11 +95,11 @@ async fn add(session: &mut Session, kind: &str, new: &NewVersion, becomes: Becom
     let addition = async {
         let transaction = session.transaction().await?;
         let addition = async {
-            let add = transaction.prepare_cached(sql!("add_document")).await?;
+            let add = transaction.prepare_cached(sql!(documents::add)).await?;
             if transaction.query(&add, &columns.values(&kind)).await?.is_empty() {
                 return Ok(false);
             }
-            let point = transaction.prepare_cached(sql!("point_document")).await?;
+            let point = transaction.prepare_cached(sql!(documents::point)).await?;
             let (active, staged) = (pointed(Becomes::Active), pointed(Becomes::Staged));
             transaction.query(&point, &[&kind, &name, &active, &staged]).await?;
             if let Some((rows, content)) = &new.derived {
@@ -136,7 +136,7 @@ async fn list(session: &Session, kind: &str, name: Option<&str>) -> Result<Vec<D
         return Ok(Vec::new());
     }
     let mut collected = CollectedDocuments::default();
-    for row in session.query(sql!("documents"), &[&kind, &name]).await? {
+    for row in session.query(sql!(documents::list), &[&kind, &name]).await? {
         let version = Version {
             number: get::<i32>(&row, "version")?.unsigned_abs(),
             created_at: get_time(&row, "created_at")?,
@@ -164,7 +164,7 @@ async fn load(
 ) -> Result<Option<DocumentVersion>, Error> {
     let version = version.map(i32::try_from).transpose();
     let (true, Ok(version)) = (is_text(name), version) else { return Ok(None) };
-    let stored = session.query(sql!("load_document"), &[&kind, &name, &version]).await?;
+    let stored = session.query(sql!(documents::load), &[&kind, &name, &version]).await?;
     stored.first().map(stored_version).transpose()
 }
 

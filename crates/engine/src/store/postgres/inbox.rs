@@ -30,7 +30,7 @@ impl InboxStore for PostgresStore {
 
 async fn post(session: &Session, saga: SagaId, message: &Message, at: Timestamp) -> Result<Posted, Error> {
     let body = serde_json::to_string(message).map_err(|why| Error::Refused(why.to_string()))?;
-    let rows = session.query(sql!("post_message"), &[&saga.0, &time(at), &body]).await?;
+    let rows = session.query(sql!(inbox::post), &[&saga.0, &time(at), &body]).await?;
     let Some(row) = rows.first() else {
         return Ok(Posted::Unknown);
     };
@@ -41,7 +41,7 @@ async fn post(session: &Session, saga: SagaId, message: &Message, at: Timestamp)
 }
 
 async fn mail(session: &Session, epoch: Epoch) -> Result<Vec<(SagaId, u64)>, Error> {
-    let rows = session.query(sql!("mail"), &[&epoch]).await?;
+    let rows = session.query(sql!(inbox::newest), &[&epoch]).await?;
     rows.iter()
         .map(|row| Ok((SagaId(get(row, "saga_id")?), u64::from(get::<i32>(row, "newest")?.unsigned_abs()))))
         .collect()

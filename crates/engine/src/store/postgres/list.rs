@@ -10,13 +10,10 @@ use uuid::Uuid;
 
 use super::sagas::summary;
 use super::session::Session;
+use super::sql;
 use super::values::{get, is_text, limit};
 use crate::store::stretch::{By, STRETCH};
 use crate::store::{Cursor, Error, Filter, Page};
-
-const SUMMARY: &str = "select
-    id, definition, version, status, paused, failed_step, owner, wake_at, correlation_id, created_at, updated_at
-from";
 
 /// Sagas that match, newest first.
 pub(super) async fn list(session: &Session, filter: &Filter, cursor: &Cursor) -> Result<Page, Error> {
@@ -26,7 +23,7 @@ pub(super) async fn list(session: &Session, filter: &Filter, cursor: &Cursor) ->
     let asked = Asked::of(filter, cursor);
     let mut search = Search::default();
     if filter.is_read_by_all_of_it() {
-        search.add(SUMMARY, &[]);
+        search.add(sql!(sagas::summaries), &[]);
         asked.read(&mut search);
         search.add(" order by id desc limit ?", &[&asked.one_more]);
     } else {
@@ -86,7 +83,7 @@ impl<'a> Asked<'a> {
         search.add("with looked as materialized (select sagas.* from", &[]);
         self.read(search);
         search.add(" order by id desc limit ?),\npage as materialized (", &[&self.stretch]);
-        search.add(SUMMARY, &[]);
+        search.add(sql!(sagas::summaries), &[]);
         self.choose(search);
         search.add(" order by id desc limit ?)\n", &[&self.one_more]);
         search.add("select page.*, ends.floor from (select case", &[]);

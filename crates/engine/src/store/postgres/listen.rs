@@ -16,15 +16,15 @@ use super::dial::Dialler;
 use super::fault;
 use super::session::WAIT_WITHIN;
 use crate::runtime::catch_panic;
-use crate::store::Error;
 use crate::store::documents::SAGA;
 use crate::store::nodes::Notice;
+use crate::store::{Error, SchemaName};
 
-/// As the statements and functions of the database call them.
-const INBOX: &str = "backstitch_inbox";
-const START: &str = "backstitch_start";
-const DOCUMENT: &str = "backstitch_document";
-const OUTBOX: &str = "backstitch_outbox";
+/// What the statements and functions of the database say, each on a channel that begins with the name of the schema.
+const INBOX: &str = "inbox";
+const START: &str = "start";
+const DOCUMENT: &str = "document";
+const OUTBOX: &str = "outbox";
 
 /// Wake-ups kept for a receiver that is busy.
 const KEPT: usize = 1024;
@@ -96,28 +96,30 @@ async fn connect(dialler: &Dialler, notices: &mpsc::Sender<Notice>) -> Result<Li
 
 async fn listening(dialler: &Dialler, notices: &mpsc::Sender<Notice>) -> Result<Line, Error> {
     let (client, mut connection) = dialler.dial().await.map_err(|why| fault::error(&why))?;
-    let heard = notices.clone();
+    let (heard, schema) = (notices.clone(), dialler.schema.clone());
     let ended = tokio::spawn(async move {
         // Whoever is slow to take notices slows this connection down, and nobody else.
         while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-            if let Some(notice) = notice(&message)
+            if let Some(notice) = notice(&schema, &message)
                 && heard.send(notice).await.is_err()
             {
                 return;
             }
         }
     });
-    let listen = format!("listen {INBOX}; listen {START}; listen {DOCUMENT}; listen {OUTBOX}");
-    client.batch_execute(&listen).await.map_err(|why| fault::error(&why))?;
+    let listen =
+        [INBOX, START, DOCUMENT, OUTBOX].map(|subject| format!("listen {}_{subject};", dialler.schema));
+    client.batch_execute(&listen.concat()).await.map_err(|why| fault::error(&why))?;
     Ok(Line { _client: client, ended })
 }
 
-fn notice(message: &AsyncMessage) -> Option<Notice> {
+fn notice(schema: &SchemaName, message: &AsyncMessage) -> Option<Notice> {
     let AsyncMessage::Notification(notification) = message else {
         return None;
     };
     let saga = || notification.payload().parse::<SagaId>().ok();
-    match notification.channel() {
+    let channel = notification.channel().strip_prefix(schema.as_str())?.strip_prefix('_')?;
+    match channel {
         INBOX => saga().map(Notice::InboxChanged),
         START => saga().map(Notice::Started),
         // Documents of other kinds are read whenever they are used.

@@ -10,17 +10,18 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{GenericClient, Row, Transaction};
 
 use super::outbox::{message, payload};
+use super::qualified::QualifiedStatements;
 use super::session::{Session, change, conclude, read};
 use super::values::{get, get_time, is_text, limit, micros, time, timestamp};
 use super::{PostgresStore, durability, fault, sql};
 use crate::outbox::sink::Undelivered;
-use crate::store::outbox::{Kept, Listing, Publication, Published, REMOVED, Retried, Status, reading};
+use crate::store::outbox::{Kept, Listing, Publication, Published, REMOVED, Retried, Status, list_of};
 use crate::store::{Corrupt, Error, MessageStore};
 
 #[async_trait]
 impl MessageStore for PostgresStore {
     async fn publish(&self, batch: &[Publication], at: Timestamp) -> Result<Vec<Published>, Error> {
-        change!(self.sessions.to_ask(), |session| publish(session, batch, at))
+        change!(self.sessions.to_ask(), |session| publish(session, self.sessions.qualified(), batch, at))
     }
 
     async fn message(&self, id: i64) -> Result<Option<Kept>, Error> {
@@ -40,36 +41,41 @@ impl MessageStore for PostgresStore {
     }
 }
 
-/// Writes a message inside the caller's own transaction, and its key into the ledger: both stand or fall with that
-/// transaction. The caller's `search_path` does not matter.
-///
-/// # Errors
-/// When the database cannot be read or written. As after any failed statement, `PostgreSQL` then refuses all but a
-/// rollback.
-pub async fn publish_in(
-    transaction: &Transaction<'_>,
-    publication: &Publication,
-    at: Timestamp,
-) -> Result<Published, Error> {
-    let one = std::slice::from_ref(publication);
-    let published = publish_on(transaction, one, false, at).await.map_err(|why| fault::error(&why))?;
-    published.into_iter().next().ok_or_else(|| Error::Unavailable("the database gave no answer".to_owned()))
+impl PostgresStore {
+    /// Writes a message inside the caller's own transaction, and its key into the ledger: both stand or fall with that
+    /// transaction. The caller's `search_path` does not matter.
+    ///
+    /// # Errors
+    /// When the database cannot be read or written. As after any failed statement, `PostgreSQL` then refuses all but a
+    /// rollback.
+    pub async fn publish_in(
+        &self,
+        transaction: &Transaction<'_>,
+        publication: &Publication,
+        at: Timestamp,
+    ) -> Result<Published, Error> {
+        let one = std::slice::from_ref(publication);
+        let published = publish_on(transaction, self.sessions.qualified(), one, false, at).await;
+        let first = published.map_err(|why| fault::error(&why))?.into_iter().next();
+        first.ok_or_else(|| Error::Unavailable("the database gave no answer".to_owned()))
+    }
 }
 
 /// As one transaction. A key that somebody's open transaction holds is not waited for: those beside it go on, and it is
 /// told.
 async fn publish(
     session: &mut Session,
+    statements: &QualifiedStatements,
     batch: &[Publication],
     at: Timestamp,
 ) -> Result<Vec<Published>, Error> {
-    match try_publish(session, batch, at).await {
+    match try_publish(session, statements, batch, at).await {
         Err(why) if fault::is_held(&why) => {}
         published => return published.map_err(|why| session.told(&why)),
     }
     let mut published = Vec::with_capacity(batch.len());
     for publication in batch {
-        match try_publish(session, std::slice::from_ref(publication), at).await {
+        match try_publish(session, statements, std::slice::from_ref(publication), at).await {
             Ok(one) => published.extend(one),
             Err(why) if fault::is_held(&why) => published.push(Published::Held),
             Err(why) => return Err(session.told(&why)),
@@ -80,30 +86,31 @@ async fn publish(
 
 async fn try_publish(
     session: &mut Session,
+    statements: &QualifiedStatements,
     batch: &[Publication],
     at: Timestamp,
 ) -> Result<Vec<Published>, tokio_postgres::Error> {
     let transaction = session.transaction().await?;
     transaction.batch_execute("set local lock_timeout = '500ms'").await?;
-    let published = publish_on(&*transaction, batch, true, at).await;
+    let published = publish_on(&*transaction, statements, batch, true, at).await;
     conclude(transaction, published).await
 }
 
 /// Whoever knows that they stand counts them.
 async fn publish_on(
     client: &impl GenericClient,
+    statements: &QualifiedStatements,
     batch: &[Publication],
     counted: bool,
     at: Timestamp,
 ) -> Result<Vec<Published>, tokio_postgres::Error> {
     let rows = Rows::of(batch.iter().filter(|publication| unkeepable(publication).is_none()));
-    let written =
-        client.query(include_str!("publish_messages.sql"), &rows.values(&time(at), &counted)).await?;
+    let written = client.query(&statements.publish, &rows.values(&time(at), &counted)).await?;
     let mut written: HashMap<(String, String), i64> =
         written.iter().map(|row| ((row.get("topic"), row.get("idempotency_key")), row.get("id"))).collect();
     let mut first = HashMap::new();
     if written.len() < batch.len() {
-        for row in client.query(include_str!("find_messages.sql"), &[&rows.topics, &rows.keys]).await? {
+        for row in client.query(&statements.find_messages, &[&rows.topics, &rows.keys]).await? {
             let digest: Option<[u8; 32]> = row.get::<_, &[u8]>("digest").try_into().ok();
             let found = (digest.map(Digest), timestamp(row.get("at")), row.get::<_, Option<i64>>("id"));
             first.insert((row.get::<_, String>("topic"), row.get::<_, String>("key")), found);
@@ -187,14 +194,14 @@ impl<'a> Rows<'a> {
 }
 
 async fn message_numbered(session: &Session, id: i64) -> Result<Option<Kept>, Error> {
-    first(&session.query(&reading::by_number(), &[&id]).await?)
+    first(&session.query(sql!(messages::by_id), &[&id]).await?)
 }
 
 async fn message_of(session: &Session, topic: &str, key: &str) -> Result<Option<Kept>, Error> {
     if !is_text(topic) || !is_text(key) {
         return Ok(None);
     }
-    first(&session.query(&reading::by_key(), &[&topic, &key]).await?)
+    first(&session.query(sql!(messages::by_key), &[&topic, &key]).await?)
 }
 
 async fn list(session: &Session, listing: &Listing, rows: usize) -> Result<Vec<Kept>, Error> {
@@ -207,7 +214,7 @@ async fn list(session: &Session, listing: &Listing, rows: usize) -> Result<Vec<K
     values.extend(status.as_ref().map(|status| status as &(dyn ToSql + Sync)));
     values.extend(listing.before.as_ref().map(|before| before as &(dyn ToSql + Sync)));
     values.push(&at_most);
-    session.query(&reading::list(listing), &values).await?.iter().map(kept).collect()
+    session.query(&list_of(sql!(messages::messages), listing), &values).await?.iter().map(kept).collect()
 }
 
 /// The index of topics is ordered by status within, so that each has its own newest.
@@ -224,9 +231,7 @@ async fn list_topic(
     let statuses: Vec<&str> = statuses.into_iter().map(Status::as_str).collect();
     let before = listing.before.unwrap_or(i64::MAX);
     let values: [&(dyn ToSql + Sync); 4] = [&statuses, &topic, &before, &limit(rows)];
-    let newest = include_str!("newest_of_topic.sql");
-    let query = format!("{} where o.id in ({newest}) order by o.id desc limit $4", reading::COLUMNS);
-    session.query(&query, &values).await?.iter().map(kept).collect()
+    session.query(sql!(messages::of_topic), &values).await?.iter().map(kept).collect()
 }
 
 fn first(rows: &[Row]) -> Result<Option<Kept>, Error> {
@@ -276,7 +281,7 @@ async fn retry(session: &Session, id: i64, at: Timestamp) -> Result<Retried, Err
 
 /// Nothing where somebody else asked for it while this was under way.
 async fn retry_once(session: &Session, id: i64, at: Timestamp) -> Result<Option<Retried>, Error> {
-    let rows = session.query(sql!("retry_message"), &[&id, &time(at)]).await?;
+    let rows = session.query(sql!(messages::retry), &[&id, &time(at)]).await?;
     let Some(row) = rows.first() else {
         return Ok(Some(Retried::Unknown));
     };

@@ -1,6 +1,6 @@
 //! Sagas in `PostgreSQL`, which any number of nodes share.
 //!
-//! Everything lives in the schema `backstitch`. A batch of decisions is one statement; leases and due times are
+//! Everything lives in one schema, `backstitch` by default. A batch of decisions is one statement; leases and due times are
 //! judged by the database's clock, so that no node has to trust another's.
 
 mod acting;
@@ -24,6 +24,7 @@ mod outbox;
 mod ownership;
 mod parked;
 mod pooler;
+mod qualified;
 mod retention;
 mod sagas;
 mod schema;
@@ -43,19 +44,21 @@ use tokio_postgres::types::ToSql;
 use super::migrations::ENGINE;
 use super::product::{Database, Schema};
 use super::sealed::Sealed;
-use super::{Backend, Error, Writers};
+use super::{Backend, Error, SchemaName, Writers};
 use nodes::KnownProducts;
 use session::{Sessions, change, read};
 
 pub use acting::{Acting, Unit};
-pub use commit::commit_in;
 pub use durability::confirm;
-pub use messages::publish_in;
 pub use schema::migrate;
-pub use session::{WRITER_SETTINGS, WRITERS, check_sessions, pool_at};
+pub use session::{WRITER_SETTINGS, WRITERS, check_sessions, pool_at, pool_in};
 pub use values::{time, timestamp};
 
+/// A statement of a file in `sql/postgres`.
 macro_rules! sql {
+    ($file:ident :: $name:ident) => {
+        $crate::sql!(postgres / $file::$name)
+    };
     ($name:literal) => {
         include_str!(concat!("../../../queries/postgres/", $name, ".sql"))
     };
@@ -85,15 +88,29 @@ impl PostgresStore {
     /// # Errors
     /// The same, and when a product's tables cannot be brought up to date.
     pub async fn connect_with(url: &str, products: &[&Schema]) -> Result<Self, Error> {
-        let sessions = Sessions::at(url)?;
+        Self::connect_in(url, &SchemaName::default(), products).await
+    }
+
+    /// The same in this schema of the database. Engines in different schemas share nothing.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn connect_in(url: &str, schema: &SchemaName, products: &[&Schema]) -> Result<Self, Error> {
+        let sessions = Sessions::at(url, schema)?;
         pooler::refuse_transaction_pooling(sessions.dialler()).await?;
-        let found = read!(sessions, |session| schema::versions(session))?;
+        let found = read!(sessions, |session| schema::versions(session, sessions.schema()))?;
         let areas = std::iter::once(&ENGINE).chain(products.iter().copied());
         for area in areas.filter(|area| found.get(area.product) != Some(&area.newest())) {
-            schema::migrate(&mut sessions.to_migrate().await?, area).await?;
+            schema::migrate(&mut sessions.to_migrate().await?, schema, area).await?;
         }
         let known = products.iter().map(|product| (product.product, product.newest()));
         Ok(Self { sessions, products: known.collect() })
+    }
+
+    /// The schema that everything lives in.
+    #[must_use]
+    pub fn schema(&self) -> &SchemaName {
+        self.sessions.schema()
     }
 
     /// Tables that the program brings up to date itself, and whose versions its node knows

@@ -14,7 +14,7 @@ use super::values::{get, get_time, millis, readable, time, timestamp};
 use super::{PostgresStore, schema, sql, trial};
 use crate::store::migrations::ENGINE;
 use crate::store::nodes::{Epoch, Joined, Node};
-use crate::store::{Error, NodeStore};
+use crate::store::{Error, NodeStore, SchemaName};
 
 #[async_trait]
 impl NodeStore for PostgresStore {
@@ -24,11 +24,21 @@ impl NodeStore for PostgresStore {
 
     async fn join(&self, node: &Node) -> Result<Epoch, Error> {
         self.sessions.live_by(node.lease);
-        change!(self.sessions.to_join(), |session| join(session, node, &self.products))
+        change!(self.sessions.to_join(), |session| join(
+            session,
+            self.sessions.schema(),
+            node,
+            &self.products
+        ))
     }
 
     async fn heartbeat(&self, epoch: Epoch) -> Result<bool, Error> {
-        change!(self.sessions.to_beat(), |session| heartbeat(session, epoch, &self.products))
+        change!(self.sessions.to_beat(), |session| heartbeat(
+            session,
+            self.sessions.schema(),
+            epoch,
+            &self.products
+        ))
     }
 
     async fn try_writing(&self, epoch: Epoch) -> Result<bool, Error> {
@@ -52,38 +62,26 @@ impl NodeStore for PostgresStore {
     }
 }
 
-const JOIN: &str = "insert into nodes (name, lease_ms, schema_version, products)
-    values ($1, $2, $3, $4::text::jsonb) returning epoch";
-
 /// The products whose tables a node has, and the versions that it knows.
 pub(super) type KnownProducts = BTreeMap<&'static str, i64>;
 
-/// A node that is late is dead, whether or not anybody has noticed: its sagas may be gone by the next moment.
-const BEAT: &str = "update nodes set heartbeat_at = clock()
-    where epoch = $1 and heartbeat_at + lease_ms * interval '1 ms' > clock() returning epoch";
-
-/// A node that is dead by the database's clock writes nothing any more, so nothing waits for it. One that has just joined,
-/// or that knows nothing of this, says nothing.
-const SHARE_WRITTEN_ANSWERS: &str = "
-    with said as (
-        update nodes set answers_written_until = $2 where epoch = $1
-    )
-    select min(answers_written_until) as written_until
-    from nodes
-    where epoch <> $1 and heartbeat_at + lease_ms * interval '1 ms' > clock()";
-
-async fn join(session: &Session, node: &Node, products: &KnownProducts) -> Result<Epoch, Error> {
+async fn join(
+    session: &Session,
+    schema: &SchemaName,
+    node: &Node,
+    products: &KnownProducts,
+) -> Result<Epoch, Error> {
     let name = readable(&node.name);
     let said = json!(products).to_string();
     let values: [&(dyn ToSql + Sync); 4] = [&name, &millis(node.lease), &ENGINE.newest(), &said];
-    let rows = write_row(session, products, JOIN, &values).await?;
+    let rows = write_row(session, schema, products, sql!(nodes::join), &values).await?;
     let missing = || Error::Unavailable("the database gave the node no number".to_owned());
     rows.first().map(|row| get(row, "epoch")).ok_or_else(missing)?
 }
 
 async fn joined(session: &Session, limit: usize) -> Result<Vec<Joined>, Error> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let rows = session.query(sql!("nodes"), &[&limit]).await?;
+    let rows = session.query(sql!(nodes::list), &[&limit]).await?;
     let joined = |row| {
         Ok(Joined {
             epoch: get(row, "epoch")?,
@@ -97,11 +95,16 @@ async fn joined(session: &Session, limit: usize) -> Result<Vec<Joined>, Error> {
 }
 
 pub(super) async fn clock(session: &Session) -> Result<Timestamp, Error> {
-    get_time(&session.query_one("select clock() as clock").await?, "clock")
+    get_time(&session.query_one(sql!(nodes::clock)).await?, "clock")
 }
 
-async fn heartbeat(session: &Session, epoch: Epoch, products: &KnownProducts) -> Result<bool, Error> {
-    Ok(!write_row(session, products, BEAT, &[&epoch]).await?.is_empty())
+async fn heartbeat(
+    session: &Session,
+    schema: &SchemaName,
+    epoch: Epoch,
+    products: &KnownProducts,
+) -> Result<bool, Error> {
+    Ok(!write_row(session, schema, products, sql!(nodes::heartbeat), &[&epoch]).await?.is_empty())
 }
 
 async fn share_written_answers(
@@ -109,7 +112,7 @@ async fn share_written_answers(
     epoch: Epoch,
     until: Timestamp,
 ) -> Result<Option<Timestamp>, Error> {
-    let rows = session.query(SHARE_WRITTEN_ANSWERS, &[&epoch, &time(until)]).await?;
+    let rows = session.query(sql!(nodes::share_written_answers), &[&epoch, &time(until)]).await?;
     let earliest: Option<SystemTime> = rows.first().map_or(Ok(None), |row| get(row, "written_until"))?;
     Ok(earliest.map(timestamp))
 }
@@ -117,13 +120,14 @@ async fn share_written_answers(
 /// Writes the row of this node, which the database refuses once a newer version has changed the data.
 async fn write_row(
     session: &Session,
+    schema: &SchemaName,
     products: &KnownProducts,
     statement: &str,
     values: &[&(dyn ToSql + Sync)],
 ) -> Result<Vec<Row>, Error> {
     let written = session.query(statement, values).await;
     if let Err(Error::Rejected(_)) = &written {
-        let found = schema::versions(session).await?;
+        let found = schema::versions(session, schema).await?;
         let engine = (ENGINE.product, ENGINE.newest());
         let areas = std::iter::once(engine).chain(products.iter().map(|(product, known)| (*product, *known)));
         let mut both = areas.filter_map(|(area, known)| Some((*found.get(area)?, known)));
@@ -136,5 +140,5 @@ async fn write_row(
 }
 
 async fn leave(session: &Session, epoch: Epoch) -> Result<(), Error> {
-    session.query(sql!("release_sagas"), &[&epoch]).await.map(|_| ())
+    session.query(sql!(ownership::release_all), &[&epoch]).await.map(|_| ())
 }

@@ -279,7 +279,7 @@ async fn rescue(session: &mut Session, rows: usize) -> Result<Rescued, Error> {
 }
 
 async fn ages(session: &Session) -> Result<Ages, Error> {
-    let rows = session.query(sql!("outbox_ages"), &[]).await?;
+    let rows = session.query(sql!(diagnostics::outbox_ages), &[]).await?;
     let Some(row) = rows.first() else { return Ok(Ages::default()) };
     let written = |column| Ok::<_, Error>(get::<Option<SystemTime>>(row, column)?.map(timestamp));
     Ok(Ages { oldest: written("oldest")?, old: written("old")? })

@@ -47,29 +47,6 @@ impl OwnershipStore for PostgresStore {
     }
 }
 
-/// Whoever is struck off can never come back, so from then on its sagas can be taken. Until when its life
-/// was its turn is kept, for longer than anybody waits before they call its sagas stuck.
-const STRIKE: &str = "
-    with
-    struck as (
-        delete from nodes
-        where heartbeat_at + lease_ms * interval '1 ms' <= clock()
-        returning epoch, name, heartbeat_at + lease_ms * interval '1 ms' as lease_ended_at
-    ),
-    forgotten as (
-        delete from turns
-        where starts_with(what, 'node/') and until <= clock() - interval '30 days'
-    )
-    insert into turns (what, until, holder)
-    select 'node/' || epoch, lease_ended_at, name
-    from struck
-    on conflict do nothing";
-
-/// Parts of statements: neither is one by itself.
-const ADOPT: &str = concat!(include_str!("adopt_pick.part"), include_str!("adopt_picked.part"));
-const CANDIDATES: &str =
-    concat!(include_str!("adopt_pick.part"), "select id from orphaned union all select id from due");
-
 /// So many sagas are looked at in halves when one of them is rejected. Those that are taken run only once this is over.
 const ISOLATE_BATCH: usize = 64;
 
@@ -83,7 +60,7 @@ async fn adopt(
 ) -> Result<AdoptedBatch, Error> {
     let (names, versions) = columns(known);
     let event = node.adoption(epoch);
-    session.query(STRIKE, &[]).await?;
+    session.query(sql!(nodes::remove_dead), &[]).await?;
     let (at, data) = (&time(at), &codec::data(&event));
     let (names, versions, event) = (&names, &versions, &event);
     let (all, some) = (&limit(rows), &limit(rows.min(ISOLATE_BATCH)));
@@ -91,7 +68,7 @@ async fn adopt(
     let session = &Mutex::new(session);
     let candidates = || async move {
         let values: [&(dyn ToSql + Sync); 5] = [names, versions, &epoch, some, &None::<Vec<Uuid>>];
-        let picked = session.lock().await.query(CANDIDATES, &values).await?;
+        let picked = session.lock().await.query(sql!(ownership::candidates), &values).await?;
         picked.iter().map(|row| get(row, "id").map(SagaId)).collect()
     };
     let write = |only: Option<Vec<SagaId>>| async move {
@@ -99,7 +76,7 @@ async fn adopt(
         let only = only.map(|sagas| sagas.into_iter().map(|saga| saga.0).collect::<Vec<Uuid>>());
         let values: [&(dyn ToSql + Sync); 7] = [names, versions, &epoch, all, &only, at, data];
         if node.announced.is_empty() {
-            return session.query(ADOPT, &values).await;
+            return session.query(sql!(ownership::adopt), &values).await;
         }
         let told = adopt_and_tell(&mut session, &values, event, &node.announced).await;
         told.map_err(|why| session.told(&why))
@@ -139,7 +116,7 @@ async fn adopt_and_tell_on(
     event: &Event,
     announced: &Announced,
 ) -> Result<Vec<Row>, tokio_postgres::Error> {
-    let statement = transaction.prepare_cached(ADOPT).await?;
+    let statement = transaction.prepare_cached(sql!(ownership::adopt)).await?;
     let adopted = transaction.query(&statement, values).await?;
     let mut said = starts(transaction, &adopted, announced).await?;
     for row in &adopted {
@@ -168,7 +145,7 @@ async fn starts(
     if released.is_empty() || !announced.includes("saga.started") {
         return Ok(Vec::new());
     }
-    let statement = transaction.prepare_cached(include_str!("first_events.sql")).await?;
+    let statement = transaction.prepare_cached(sql!(sagas::first_events)).await?;
     let starts = transaction.query(&statement, &[&released]).await?;
     let message = |row: &Row| {
         let saga = SagaId(row.get("saga_id"));
@@ -191,7 +168,7 @@ async fn write(
     let payloads: Vec<&str> = column(|message| message.payload.as_str());
     let ordering: Vec<Option<&str>> =
         said.iter().map(|(_, message)| message.ordering_key.as_deref()).collect();
-    let statement = transaction.prepare_cached(include_str!("write_messages.sql")).await?;
+    let statement = transaction.prepare_cached(sql!(messages::write)).await?;
     transaction.query(&statement, &[&times, &topics, &keys, &ordering, &payloads]).await?;
     Ok(())
 }
@@ -201,18 +178,18 @@ async fn release(session: &Session, release: Release) -> Result<bool, Error> {
     let number = |number: u64| i32::try_from(number).unwrap_or(i32::MAX);
     let (seq, seen) = (number(seq), number(inbox_seen));
     let values: [&(dyn ToSql + Sync); 5] = [&saga.0, &epoch, &wake_at.map(time), &seen, &seq];
-    Ok(!session.query(sql!("release_saga"), &values).await?.is_empty())
+    Ok(!session.query(sql!(ownership::release), &values).await?.is_empty())
 }
 
 /// The active sagas of this incarnation: only those have an owner.
 async fn owned(session: &Session, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
-    let rows = session.query("select id from sagas where owner = $1", &[&epoch]).await?;
+    let rows = session.query(sql!(ownership::owned), &[&epoch]).await?;
     rows.iter().map(|row| get(row, "id").map(SagaId)).collect()
 }
 
 async fn next_wake(session: &Session, known: &[Known]) -> Result<Option<Timestamp>, Error> {
     let (names, versions) = columns(known);
-    let rows = session.query(sql!("next_wake"), &[&names, &versions]).await?;
+    let rows = session.query(sql!(ownership::next_wake), &[&names, &versions]).await?;
     let wake_at = rows.first().map(|row| get::<Option<_>>(row, "wake_at")).transpose()?;
     Ok(wake_at.flatten().map(timestamp))
 }

@@ -31,9 +31,9 @@ impl ParkedStore for PostgresStore {
 }
 
 async fn park(session: &Session, area: &str, rejected: &[Rejection]) -> Result<(), Error> {
-    session.query(sql!("forget_parked_items"), &[]).await?;
+    session.query(sql!(parked::forget), &[]).await?;
     for Rejection { item, reason } in rejected {
-        session.query(sql!("park_item"), &[&area, &readable(item), &readable(reason)]).await?;
+        session.query(sql!(parked::park), &[&area, &readable(item), &readable(reason)]).await?;
     }
     Ok(())
 }
@@ -47,7 +47,7 @@ async fn list(session: &Session, filter: &ParkedFilter, at_most: usize) -> Resul
         after.as_ref().map(|(area, item)| (readable(area), readable(item))).unzip();
     let rows = session
         .query(
-            sql!("parked_items"),
+            sql!(parked::list),
             &[&area, &item, &reason, &since, &retry_before, &after_area, &after_item, &limit(at_most)],
         )
         .await?;
@@ -56,7 +56,7 @@ async fn list(session: &Session, filter: &ParkedFilter, at_most: usize) -> Resul
 
 async fn longest(session: &Session, area: Option<&str>, at_most: usize) -> Result<Vec<ParkedItem>, Error> {
     let area = area.map(readable);
-    let rows = session.query(sql!("longest_parked_items"), &[&area, &limit(at_most)]).await?;
+    let rows = session.query(sql!(parked::longest), &[&area, &limit(at_most)]).await?;
     rows.iter().map(read).collect()
 }
 
@@ -68,10 +68,7 @@ async fn retry(session: &Session, filter: &ParkedFilter) -> Result<Vec<ParkedIte
     let (after_area, after_item) =
         after.as_ref().map(|(area, item)| (readable(area), readable(item))).unzip();
     let rows = session
-        .query(
-            sql!("retry_parked_items"),
-            &[&area, &item, &reason, &since, &retry_before, &after_area, &after_item],
-        )
+        .query(sql!(parked::retry), &[&area, &item, &reason, &since, &retry_before, &after_area, &after_item])
         .await?;
     rows.iter().map(read).collect()
 }

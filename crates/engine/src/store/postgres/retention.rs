@@ -69,7 +69,7 @@ impl RetentionStore for PostgresStore {
 
 /// Whoever has it may keep it, and anybody may take it whose time is over.
 async fn take_turn(session: &Session, holder: &str, lease: Duration) -> Result<bool, Error> {
-    let taken = session.query(include_str!("take_turn.sql"), &[&holder, &millis(lease)]).await?;
+    let taken = session.query(sql!(retention::acquire_lease), &[&holder, &millis(lease)]).await?;
     Ok(!taken.is_empty())
 }
 
@@ -86,7 +86,7 @@ async fn old_sagas(
 ) -> Result<OldSagas, Error> {
     let after = after.map_or(Uuid::nil(), |saga| saga.0);
     let values = [&status.as_str() as _, &millis(age) as _, &after as _, &limit(rows) as _];
-    let page = session.query(sql!("old_sagas"), &values).await?;
+    let page = session.query(sql!(retention::old_sagas), &values).await?;
     let mut found = OldSagas::default();
     for row in &page {
         if get(row, "old")? {
@@ -108,11 +108,11 @@ async fn bulk_of_sagas(session: &Session, sagas: &[SagaId]) -> Result<Vec<(SagaI
         let bulk = Bulk { rows: count(row, "events")?, bytes: count(row, "bytes")? };
         Ok((SagaId(get(row, "saga_id")?), bulk))
     };
-    session.query(sql!("bulk_of_sagas"), &[&ids(sagas)]).await?.iter().map(bulk).collect()
+    session.query(sql!(retention::log_sizes), &[&ids(sagas)]).await?.iter().map(bulk).collect()
 }
 
 async fn keys_of_sagas(session: &Session, sagas: &[SagaId]) -> Result<Vec<Key>, Error> {
-    session.query(sql!("keys_of_sagas"), &[&ids(sagas)]).await?.iter().map(key).collect()
+    session.query(sql!(idempotency::of_sagas), &[&ids(sagas)]).await?.iter().map(key).collect()
 }
 
 /// The row goes first, then what belongs to it: a log that lost its row can go, and none before.
@@ -126,10 +126,10 @@ async fn remove_sagas(
     let removal = async {
         let transaction = session.transaction().await?;
         let removal = async {
-            let rows = transaction.prepare_cached(sql!("remove_sagas")).await?;
+            let rows = transaction.prepare_cached(sql!(retention::remove_sagas)).await?;
             let removed = transaction.query(&rows, &[&sagas, &status.as_str(), &age]).await?;
             let removed: Vec<Uuid> = removed.iter().map(|row| row.try_get("id")).collect::<Result<_, _>>()?;
-            let belongings = transaction.prepare_cached(include_str!("remove_belongings.sql")).await?;
+            let belongings = transaction.prepare_cached(sql!(retention::remove_rest_of_sagas)).await?;
             let counts = transaction.query_one(&belongings, &[&removed]).await?;
             Ok((removed.len() as u64, counts))
         };
@@ -152,7 +152,7 @@ async fn old_messages(
 ) -> Result<OldMessages, Error> {
     let after = after.unwrap_or_default();
     let values = [&status.as_str() as _, &millis(age) as _, &limit(rows) as _, &besides as _, &after as _];
-    let page = session.query(sql!("old_messages"), &values).await?;
+    let page = session.query(sql!(retention::old_messages), &values).await?;
     let mut found = OldMessages::default();
     for row in &page {
         if get(row, "old")? {
@@ -168,7 +168,7 @@ async fn old_messages(
 }
 
 async fn remove_messages(session: &Session, messages: &[i64]) -> Result<u64, Error> {
-    Ok(session.query(sql!("remove_messages"), &[&messages]).await?.len() as u64)
+    Ok(session.query(sql!(retention::remove_messages), &[&messages]).await?.len() as u64)
 }
 
 async fn old_keys(
@@ -181,7 +181,7 @@ async fn old_keys(
     let (at, scope, key) =
         after.map_or((earliest, "", ""), |after| (after.at, after.scope.as_str(), after.key.as_str()));
     let (age, at, rows) = (millis(age), time(at), limit(rows));
-    let page = session.query(sql!("old_keys"), &[&age, &at, &scope, &key, &rows]).await?;
+    let page = session.query(sql!(idempotency::old), &[&age, &at, &scope, &key, &rows]).await?;
     let mut found = OldKeys::default();
     for row in &page {
         if !get::<bool>(row, "old")? {
@@ -208,7 +208,7 @@ async fn remove_keys(session: &Session, keys: &[KeyName]) -> Result<u64, Error> 
     let scopes: Vec<&str> = keys.iter().map(|key| key.scope.as_str()).collect();
     let names: Vec<&str> = keys.iter().map(|key| key.key.as_str()).collect();
     let times: Vec<_> = keys.iter().map(|key| time(key.at)).collect();
-    Ok(session.query(sql!("remove_key"), &[&scopes, &names, &times]).await?.len() as u64)
+    Ok(session.query(sql!(idempotency::remove), &[&scopes, &names, &times]).await?.len() as u64)
 }
 
 fn key(row: &Row) -> Result<Key, Error> {

@@ -56,9 +56,9 @@ async fn load(session: &mut Session, sagas: &[SagaId]) -> Result<Vec<Stored>, Er
     let ids: &[&(dyn ToSql + Sync)] = &[&ids];
     let kept = async {
         let moment = session.moment().start().await?;
-        let load_row = moment.prepare_cached(sql!("load_row")).await?;
-        let load_logs = moment.prepare_cached(include_str!("load_logs.sql")).await?;
-        let load_inbox = moment.prepare_cached(sql!("load_inbox")).await?;
+        let load_row = moment.prepare_cached(sql!(sagas::load)).await?;
+        let load_logs = moment.prepare_cached(sql!(sagas::logs)).await?;
+        let load_inbox = moment.prepare_cached(sql!(inbox::load)).await?;
         let kept = try_join3(
             moment.query(&load_row, ids),
             moment.query(&load_logs, ids),
@@ -96,7 +96,7 @@ async fn load(session: &mut Session, sagas: &[SagaId]) -> Result<Vec<Stored>, Er
 /// How far these logs go.
 async fn heads(session: &Session, logs: &[SagaId]) -> Result<Vec<LogHead>, Error> {
     let ids: Vec<Uuid> = logs.iter().map(|log| log.0).collect();
-    let rows = session.query(sql!("head"), &[&ids]).await?;
+    let rows = session.query(sql!(sagas::heads), &[&ids]).await?;
     let heads = rows.iter().map(|row| {
         let seq = get::<i32>(row, "seq")?.unsigned_abs().into();
         Ok(LogHead { log: SagaId(get(row, "id")?), seq })
@@ -106,7 +106,7 @@ async fn heads(session: &Session, logs: &[SagaId]) -> Result<Vec<LogHead>, Error
 
 async fn log(session: &Session, saga: SagaId, after: u64, rows: usize) -> Result<Vec<Recorded>, Error> {
     let after = i32::try_from(after).unwrap_or(i32::MAX);
-    let events = session.query(sql!("load_log"), &[&saga.0, &after, &limit(rows)]).await?;
+    let events = session.query(sql!(sagas::log), &[&saga.0, &after, &limit(rows)]).await?;
     events.iter().map(|event| recorded(event, saga)).collect()
 }
 
@@ -124,7 +124,7 @@ async fn durable_log(
 
 async fn rows(session: &Session, sagas: &[SagaId]) -> Result<Vec<Summary>, Error> {
     let ids: Vec<Uuid> = sagas.iter().map(|saga| saga.0).collect();
-    session.query(sql!("load_row"), &[&ids]).await?.iter().map(summary).collect()
+    session.query(sql!(sagas::load), &[&ids]).await?.iter().map(summary).collect()
 }
 
 pub(super) fn summary(row: &Row) -> Result<Summary, Error> {

@@ -10,17 +10,17 @@ use tokio_postgres::error::SqlState;
 use super::fault;
 use super::session::Session;
 use super::values::get;
-use crate::store::Error;
 use crate::store::migrations::statements::statements;
 use crate::store::migrations::{ENGINE, missing};
 use crate::store::product::Schema;
+use crate::store::{Error, SchemaName};
 
-const IS_THERE: &str = "select to_regclass('backstitch.product_migrations') is not null as there";
+const IS_THERE: &str = "select to_regclass('$schema.product_migrations') is not null as there";
 const VERSIONS: &str =
-    "select product, max(version) as version from backstitch.product_migrations group by product";
-const HAS_NODES: &str = "select to_regclass('backstitch.nodes') is not null as there";
+    "select product, max(version) as version from $schema.product_migrations group by product";
+const HAS_NODES: &str = "select to_regclass('$schema.nodes') is not null as there";
 
-/// Whoever migrates holds this lock of the database; the number is "backstit" in ASCII.
+/// A process that migrates holds this lock, combined with the name of the schema. The number is "backstit" in ASCII.
 const LOCK: i64 = 0x6261_636b_7374_6974;
 
 /// A change of a table that is in use is tried so often, with so much time for others in between: for ten minutes.
@@ -31,12 +31,12 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The oldest server that has everything the schema uses.
 pub(super) const OLDEST_SERVER: i32 = 130_000;
 
-/// The version of each area that the database has.
-pub(super) async fn versions(session: &Session) -> Result<BTreeMap<String, i64>, Error> {
-    if !get::<bool>(&session.query_one(IS_THERE).await?, "there")? {
+/// The version of each area that the schema has.
+pub(super) async fn versions(session: &Session, schema: &SchemaName) -> Result<BTreeMap<String, i64>, Error> {
+    if !get::<bool>(&session.query_one(&schema.qualify(IS_THERE)).await?, "there")? {
         return Ok(BTreeMap::new());
     }
-    by_area(&session.query(VERSIONS, &[]).await?)
+    by_area(&session.query(&schema.qualify(VERSIONS), &[]).await?)
 }
 
 fn by_area(rows: &[Row]) -> Result<BTreeMap<String, i64>, Error> {
@@ -44,23 +44,23 @@ fn by_area(rows: &[Row]) -> Result<BTreeMap<String, i64>, Error> {
 }
 
 /// The version of an area; 0 where there is none of it.
-async fn version(client: &impl GenericClient, schema: &Schema) -> Result<i64, Error> {
-    let record = client.query_one(IS_THERE, &[]).await.map_err(told)?;
+async fn version(client: &impl GenericClient, schema: &SchemaName, area: &Schema) -> Result<i64, Error> {
+    let record = client.query_one(&schema.qualify(IS_THERE), &[]).await.map_err(told)?;
     if !get::<bool>(&record, "there")? {
         return Ok(0);
     }
-    let found = by_area(&client.query(VERSIONS, &[]).await.map_err(told)?)?;
-    Ok(found.get(schema.product).copied().unwrap_or_default())
+    let found = by_area(&client.query(&schema.qualify(VERSIONS), &[]).await.map_err(told)?)?;
+    Ok(found.get(area.product).copied().unwrap_or_default())
 }
 
-/// Brings the tables of an area to their newest form, whole or not at all, one process at a time. A database that is up to
+/// Brings the tables of an area in a schema to their newest form, whole or not at all, one process at a time. A database that is up to
 /// date is left alone: most starts need no right to change it.
 ///
 /// # Errors
 /// When the database cannot be changed, a newer program has changed the area, or nodes are alive that cannot read what a
 /// migration brings.
-pub async fn migrate(client: &mut Object, schema: &Schema) -> Result<(), Error> {
-    if version(client, schema).await? == schema.newest() {
+pub async fn migrate(client: &mut Object, schema: &SchemaName, area: &Schema) -> Result<(), Error> {
+    if version(client, schema, area).await? == area.newest() {
         return Ok(());
     }
     let server = client.query_one("select current_setting('server_version_num')::integer", &[]).await;
@@ -69,9 +69,9 @@ pub async fn migrate(client: &mut Object, schema: &Schema) -> Result<(), Error> 
     let prepare = format!(
         "set local statement_timeout = 0;
          set local lock_timeout = 0;
-         select pg_advisory_xact_lock({LOCK});
-         create schema if not exists backstitch;
-         create table if not exists backstitch.product_migrations (
+         select pg_advisory_xact_lock({LOCK} # hashtext('$schema'));
+         create schema if not exists $schema;
+         create table if not exists $area.product_migrations (
             version    bigint      not null,
             applied_at timestamptz not null default now(),
             product    text        not null,
@@ -79,16 +79,19 @@ pub async fn migrate(client: &mut Object, schema: &Schema) -> Result<(), Error> 
             primary key (product, version)
         )"
     );
-    run(&transaction, &prepare).await.map_err(told)?;
-    let found = version(&transaction, schema).await?;
-    let missing = missing(schema, found)?;
-    refuse_older_nodes(&mut transaction, schema, found).await?;
+    run(&transaction, &schema.qualify(&prepare)).await.map_err(told)?;
+    let found = version(&transaction, schema, area).await?;
+    let missing = missing(area, found)?;
+    refuse_older_nodes(&mut transaction, schema, area, found).await?;
     for (version, migration) in missing {
-        apply(&mut transaction, migration.postgres).await?;
-        let done = "insert into backstitch.product_migrations (product, version, name) values ($1, $2, $3)";
-        transaction.execute(done, &[&schema.product, &version, &migration.name]).await.map_err(told)?;
+        apply(&mut transaction, &schema.qualify(migration.postgres)).await?;
+        let done = "insert into $area.product_migrations (product, version, name) values ($1, $2, $3)";
+        transaction
+            .execute(&schema.qualify(done), &[&area.product, &version, &migration.name])
+            .await
+            .map_err(told)?;
     }
-    shut_out_older_nodes(&mut transaction, schema, found).await?;
+    shut_out_older_nodes(&mut transaction, schema, area, found).await?;
     transaction.commit().await.map_err(told)
 }
 
@@ -101,19 +104,22 @@ async fn run(client: &impl GenericClient, sql: &str) -> Result<(), tokio_postgre
 }
 
 /// Until the transaction ends: no node registers between the check for older ones and the migration.
-async fn keep_nodes_from_joining(transaction: &mut Transaction<'_>) -> Result<(), Error> {
-    apply(transaction, "lock table backstitch.nodes in share row exclusive mode").await
+async fn keep_nodes_from_joining(
+    transaction: &mut Transaction<'_>,
+    schema: &SchemaName,
+) -> Result<(), Error> {
+    apply(transaction, &schema.qualify("lock table $schema.nodes in share row exclusive mode")).await
 }
 
 /// Nodes that are alive know the schema that is found, and no newer one: a node migrates before it joins.
-async fn refuse_beside(transaction: &Transaction<'_>, which: &str) -> Result<(), Error> {
+async fn refuse_beside(transaction: &Transaction<'_>, schema: &SchemaName, which: &str) -> Result<(), Error> {
     let alive = format!(
         "select distinct name
-        from backstitch.nodes as node
-        where heartbeat_at + lease_ms * interval '1 ms' > backstitch.clock() and {which}
+        from $schema.nodes as node
+        where heartbeat_at + lease_ms * interval '1 ms' > $schema.clock() and {which}
         order by name"
     );
-    let rows = transaction.query(&alive, &[]).await.map_err(told)?;
+    let rows = transaction.query(&schema.qualify(&alive), &[]).await.map_err(told)?;
     let names = rows.iter().map(|row| get(row, "name")).collect::<Result<Vec<String>, _>>()?;
     if names.is_empty() { Ok(()) } else { Err(Error::OlderNodes(names.join(", "))) }
 }
@@ -122,11 +128,12 @@ async fn refuse_beside(transaction: &Transaction<'_>, which: &str) -> Result<(),
 /// where no version was found, or where no node has ever been.
 async fn breaking_for_nodes(
     transaction: &Transaction<'_>,
-    schema: &Schema,
+    schema: &SchemaName,
+    area: &Schema,
     found: i64,
 ) -> Result<Option<i64>, Error> {
-    let Some(version) = schema.breaking_after(found).filter(|_| found > 0) else { return Ok(None) };
-    let has_nodes = transaction.query_one(HAS_NODES, &[]).await.map_err(told)?;
+    let Some(version) = area.breaking_after(found).filter(|_| found > 0) else { return Ok(None) };
+    let has_nodes = transaction.query_one(&schema.qualify(HAS_NODES), &[]).await.map_err(told)?;
     Ok(get::<bool>(&has_nodes, "there")?.then_some(version))
 }
 
@@ -135,44 +142,46 @@ async fn breaking_for_nodes(
 /// earlier versions do not say which products they have.
 async fn refuse_older_nodes(
     transaction: &mut Transaction<'_>,
-    schema: &Schema,
+    schema: &SchemaName,
+    area: &Schema,
     found: i64,
 ) -> Result<(), Error> {
-    if breaking_for_nodes(transaction, schema, found).await?.is_none() {
+    if breaking_for_nodes(transaction, schema, area, found).await?.is_none() {
         return Ok(());
     }
-    keep_nodes_from_joining(transaction).await?;
-    if is_engine(schema) {
-        return refuse_beside(transaction, "true").await;
+    keep_nodes_from_joining(transaction, schema).await?;
+    if is_engine(area) {
+        return refuse_beside(transaction, schema, "true").await;
     }
     // By way of the whole row: the column may not be there yet.
     let products = "coalesce(to_jsonb(node) -> 'products', 'null')";
-    let which = format!("({products} = 'null' or {products} ? '{}')", schema.product);
-    refuse_beside(transaction, &which).await
+    let which = format!("({products} = 'null' or {products} ? '{}')", area.product);
+    refuse_beside(transaction, schema, &which).await
 }
 
 /// From now on a node that cannot read what these migrations have brought can neither join nor send its heartbeat, one
 /// that was stopped meanwhile and goes on included.
 async fn shut_out_older_nodes(
     transaction: &mut Transaction<'_>,
-    schema: &Schema,
+    schema: &SchemaName,
+    area: &Schema,
     found: i64,
 ) -> Result<(), Error> {
-    let Some(version) = breaking_for_nodes(transaction, schema, found).await? else { return Ok(()) };
-    if is_engine(schema) {
+    let Some(version) = breaking_for_nodes(transaction, schema, area, found).await? else { return Ok(()) };
+    if is_engine(area) {
         let shut_out = format!(
-            "drop trigger if exists nodes_refuse_older_version on backstitch.nodes;
+            "drop trigger if exists nodes_refuse_older_version on $schema.nodes;
             create trigger nodes_refuse_older_version
-                before insert or update on backstitch.nodes
+                before insert or update on $schema.nodes
                 for each row
                 when (new.schema_version < {version})
-                execute function backstitch.refuse('a newer version has changed the data: upgrade this node')"
+                execute function $schema.refuse('a newer version has changed the data: upgrade this node')"
         );
-        return apply(transaction, &shut_out).await;
+        return apply(transaction, &schema.qualify(&shut_out)).await;
     }
-    let product = schema.product;
+    let product = area.product;
     let shut_out = format!(
-        "create or replace function backstitch.refuse_older_product() returns trigger
+        "create or replace function $schema.refuse_older_product() returns trigger
             language plpgsql
             set search_path = pg_catalog, pg_temp
         as $$
@@ -186,17 +195,17 @@ async fn shut_out_older_nodes(
             return new;
         end;
         $$;
-        drop trigger if exists nodes_refuse_older_{product} on backstitch.nodes;
+        drop trigger if exists nodes_refuse_older_{product} on $schema.nodes;
         create trigger nodes_refuse_older_{product}
-            before insert or update on backstitch.nodes
+            before insert or update on $schema.nodes
             for each row
-            execute function backstitch.refuse_older_product('{product}', '{version}')"
+            execute function $schema.refuse_older_product('{product}', '{version}')"
     );
-    apply(transaction, &shut_out).await
+    apply(transaction, &schema.qualify(&shut_out)).await
 }
 
-fn is_engine(schema: &Schema) -> bool {
-    schema.product == ENGINE.product
+fn is_engine(area: &Schema) -> bool {
+    area.product == ENGINE.product
 }
 
 /// Makes one change once nobody is in its way. Everybody else waits behind a change that waits for a table, be it for a backup

@@ -15,8 +15,9 @@ use tokio_postgres::{IsolationLevel, Row};
 
 use super::address::Address;
 use super::dial::Dialler;
+use super::qualified::QualifiedStatements;
 use super::{fault, pooler, tls};
-use crate::store::Error;
+use crate::store::{Error, SchemaName};
 
 /// Batches written at the same time: while one waits for the disk, the server works on the other.
 pub const WRITERS: usize = 2;
@@ -45,7 +46,7 @@ const BEATS_PER_LEASE: u32 = 3;
 
 /// What every connection needs, whatever the server's or the role's defaults are.
 const ALWAYS: &str = "
-    set search_path = backstitch, public;
+    set search_path = $schema, public;
     set synchronous_commit = on;
     set default_transaction_isolation = 'read committed';
     set default_transaction_read_only = off;
@@ -78,6 +79,7 @@ const WHEN_ASKING: &str = "
 /// The connections of one store. A lost one is replaced when the next is asked for.
 pub(super) struct Sessions {
     dialler: Dialler,
+    qualified: QualifiedStatements,
     committing: Pool,
     asking: Pool,
     /// One connection that does nothing else, so that no load keeps a node from saying that it lives.
@@ -90,9 +92,10 @@ pub(super) struct Sessions {
 
 impl Sessions {
     /// Reads the address; nothing is connected yet.
-    pub(super) fn at(url: &str) -> Result<Self, Error> {
-        let dialler = dialler(url)?;
+    pub(super) fn at(url: &str, schema: &SchemaName) -> Result<Self, Error> {
+        let dialler = dialler(url, schema)?;
         Ok(Self {
+            qualified: QualifiedStatements::of(schema),
             committing: pool(&dialler, COMMITTING, WRITER_SETTINGS)?,
             asking: pool(&dialler, ASKING, WHEN_ASKING)?,
             beating: pool(&dialler, 1, WHEN_ASKING)?,
@@ -156,6 +159,16 @@ impl Sessions {
     pub(super) fn suspect_idle(&self) {
         self.asking.retain(|_, _| false);
         self.probing.retain(|_, _| false);
+    }
+
+    /// The schema that everything lives in.
+    pub(super) fn schema(&self) -> &SchemaName {
+        &self.dialler.schema
+    }
+
+    /// The statements that also run inside callers' transactions.
+    pub(super) fn qualified(&self) -> &QualifiedStatements {
+        &self.qualified
     }
 
     /// How connections outside the pools are made.
@@ -339,12 +352,20 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Connections made the way the store makes its own, for tables that live beside the engine's in the schema `backstitch`.
+/// Connections made the way the store makes its own, for tables that live beside the engine's.
 ///
 /// # Errors
 /// When the address is none, or what it says about TLS cannot be.
 pub fn pool_at(url: &str, size: usize) -> Result<Pool, Error> {
-    pool(&dialler(url)?, size, WHEN_ASKING)
+    pool_in(url, &SchemaName::default(), size)
+}
+
+/// The same in this schema.
+///
+/// # Errors
+/// The same.
+pub fn pool_in(url: &str, schema: &SchemaName, size: usize) -> Result<Pool, Error> {
+    pool(&dialler(url, schema)?, size, WHEN_ASKING)
 }
 
 /// Whether the server at this address gives each connection a session of its own. To be checked before a migration.
@@ -352,10 +373,10 @@ pub fn pool_at(url: &str, size: usize) -> Result<Pool, Error> {
 /// # Errors
 /// When the address leads to a pooler in transaction mode, or the server cannot be reached.
 pub async fn check_sessions(url: &str) -> Result<(), Error> {
-    pooler::refuse_transaction_pooling(&dialler(url)?).await
+    pooler::refuse_transaction_pooling(&dialler(url, &SchemaName::default())?).await
 }
 
-fn dialler(url: &str) -> Result<Dialler, Error> {
+fn dialler(url: &str, schema: &SchemaName) -> Result<Dialler, Error> {
     let Address { mut config, proof } = Address::read(url)?;
     if config.get_application_name().is_none() {
         config.application_name("backstitch");
@@ -367,11 +388,11 @@ fn dialler(url: &str) -> Result<Dialler, Error> {
     if config.get_tcp_user_timeout().is_none() {
         config.tcp_user_timeout(SILENCE);
     }
-    Ok(Dialler { config, tls: tls::connector(&proof)?, hosts: Arc::default() })
+    Ok(Dialler { schema: schema.clone(), config, tls: tls::connector(&proof)?, hosts: Arc::default() })
 }
 
 fn pool(dialler: &Dialler, size: usize, settings: &str) -> Result<Pool, Error> {
-    let settings: Arc<str> = [ALWAYS, settings].concat().into();
+    let settings: Arc<str> = [&dialler.schema.qualify(ALWAYS), settings].concat().into();
     let checked = ManagerConfig {
         // Whether the connection is known to be closed. Anything more would cost a round trip each time.
         recycling_method: RecyclingMethod::Fast,

@@ -13,6 +13,7 @@ use super::batch::judged_unsent;
 use super::commit::send;
 use super::fault::Fault;
 use super::session::{Sessions, read};
+use super::sql;
 use super::values::{get, time};
 use crate::store::{Commit, Error, Verdict};
 
@@ -196,7 +197,7 @@ impl Open<'_> {
             Some((commit.saga.0, i32::try_from(commit.events.first()?.seq).ok()?))
         });
         let (sagas, seqs): (Vec<Uuid>, Vec<i32>) = firsts.unzip();
-        let written = include_str!("written_events.sql");
+        let written = sql!(sagas::written_events);
         let rows = read!(self.sessions, |session| session.query_durably(written, &[&sagas, &seqs]))?;
         rows.iter().map(|row| Ok((get(row, "saga_id")?, Head::read(row)?))).collect()
     }

@@ -10,8 +10,9 @@ use deadpool_postgres::Object;
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use super::commit::{ANSWER_WITHIN, commit_in};
+use super::commit::{ANSWER_WITHIN, commit_on};
 use super::fault;
+use super::qualified::QualifiedStatements;
 use super::session::Sessions;
 use crate::store::nodes::Epoch;
 use crate::store::{Commit, Error, NewRow, RowWrite, Verdict};
@@ -20,7 +21,8 @@ use crate::store::{Commit, Error, NewRow, RowWrite, Verdict};
 pub(super) async fn write_in_vain(sessions: &Sessions, epoch: Epoch) -> Result<(), Error> {
     let start = start(epoch);
     let mut client = sessions.to_commit().await.map_err(|why| fault::no_connection(&why))?;
-    let Ok(tried) = timeout(ANSWER_WITHIN, taken_back(&mut client, &start)).await else {
+    let Ok(tried) = timeout(ANSWER_WITHIN, taken_back(&mut client, sessions.qualified(), &start)).await
+    else {
         // Whatever it still does, nobody else is to wait for it.
         drop(Object::take(client));
         return Err(Error::Unavailable(format!("no answer within {ANSWER_WITHIN:?} to a trial")));
@@ -31,10 +33,14 @@ pub(super) async fn write_in_vain(sessions: &Sessions, epoch: Epoch) -> Result<(
     }
 }
 
-async fn taken_back(client: &mut Object, commit: &Commit) -> Result<Verdict, Error> {
+async fn taken_back(
+    client: &mut Object,
+    statements: &QualifiedStatements,
+    commit: &Commit,
+) -> Result<Verdict, Error> {
     let told = |why: tokio_postgres::Error| fault::error(&why);
     let transaction = client.build_transaction().start().await.map_err(told)?;
-    let verdict = commit_in(&transaction, commit).await?;
+    let verdict = commit_on(&transaction, statements, commit).await?;
     transaction.rollback().await.map_err(told)?;
     Ok(verdict)
 }

@@ -10,7 +10,7 @@ use super::events::{EventRow, append_events};
 use super::fault::{Fault, is_inserted};
 use super::grouped_insert::GroupedInsert;
 use super::parked::on_its_own;
-use super::values::{Reading, integer};
+use super::values::{RowReader, integer};
 use super::write_guard::allow_guarded_writes;
 use super::{messages, sql};
 use crate::store::{Claim, Commit, Error, NewRow, RowUpdate, RowWrite, Verdict};
@@ -74,10 +74,10 @@ impl<'c> Writer<'c> {
     fn on(connection: &'c Connection) -> Result<Self, Fault> {
         Ok(Self {
             connection,
-            guard: connection.prepare_cached(include_str!("guard_saga.sql"))?,
-            insert: connection.prepare_cached(include_str!("insert_saga.sql"))?,
-            touch: connection.prepare_cached(include_str!("touch_saga.sql"))?,
-            let_go: connection.prepare_cached(include_str!("let_go_saga.sql"))?,
+            guard: connection.prepare_cached(sql!(sagas::guard))?,
+            insert: connection.prepare_cached(sql!(sagas::insert))?,
+            touch: connection.prepare_cached(sql!(sagas::touch))?,
+            let_go: connection.prepare_cached(sql!(sagas::leave_owner))?,
             pending: Vec::with_capacity(GroupedInsert::LARGEST),
         })
     }
@@ -134,18 +134,18 @@ impl<'c> Writer<'c> {
 
     /// What the ledger says about this key, if it says anything.
     fn judge(&self, claim: &Claim) -> Result<Option<Verdict>, Fault> {
-        let mut find = self.connection.prepare_cached(sql!("find_claim"))?;
+        let mut find = self.connection.prepare_cached(sql!(idempotency::find))?;
         let mut rows = find.query(params![claim.scope, claim.key])?;
         let Some(row) = rows.next()? else {
             return Ok(None);
         };
-        let row = Reading::of("idempotency_ledger", &claim.key, row);
-        let digest = Digest(row.bytes(0, "digest")?);
+        let row = RowReader::of("idempotency_ledger", &claim.key, row);
+        let digest = Digest(row.bytes("digest")?);
         Ok(match idempotency::judge(Some(&digest), &claim.digest) {
             idempotency::Verdict::Fresh => None,
-            idempotency::Verdict::Replay => Some(Verdict::Replay(row.saga(1, "saga_id")?)),
+            idempotency::Verdict::Replay => Some(Verdict::Replay(row.saga("saga_id")?)),
             idempotency::Verdict::Conflict => {
-                Some(Verdict::Conflict { saga: row.saga(1, "saga_id")?, digest, at: row.time(2, "at")? })
+                Some(Verdict::Conflict { saga: row.saga("saga_id")?, digest, at: row.time("at")? })
             }
         })
     }
@@ -183,7 +183,7 @@ impl<'c> Writer<'c> {
         if let Err(verdict) = self.check(saga, first, Some(update))? {
             return Ok(Err(verdict));
         }
-        self.connection.prepare_cached(include_str!("update_saga.sql"))?.execute(params![
+        self.connection.prepare_cached(sql!(sagas::update))?.execute(params![
             id,
             status,
             update.paused,
@@ -202,15 +202,15 @@ impl<'c> Writer<'c> {
         let Some(row) = rows.next()? else {
             return Ok(Err(Verdict::Fenced));
         };
-        let row = Reading::of("sagas", &saga, row);
-        let status = row.status(0)?;
+        let row = RowReader::of("sagas", &saga, row);
+        let status = row.status()?;
         let reopens =
             status == Status::Failed && update.is_some_and(|update| update.status == Status::Compensating);
-        let head: u64 = row.count(2, "seq")?;
+        let head: u64 = row.count("seq")?;
         if status.is_terminal() && !reopens || first.seq != head + 1 {
             return Ok(Err(Verdict::Fenced));
         }
-        let newest: u64 = row.count(1, "inbox_seq")?;
+        let newest: u64 = row.count("inbox_seq")?;
         let seen = update.and_then(|update| update.inbox_seen);
         if seen.is_some_and(|seen| seen != newest) {
             return Ok(Err(Verdict::InboxChanged));
@@ -247,9 +247,7 @@ impl<'c> Writer<'c> {
             return Ok(Err(Verdict::Fenced));
         }
         for (name, value) in &row.attributes {
-            let mut insert = self
-                .connection
-                .prepare_cached("insert into saga_attributes (name, value, saga_id) values (?1, ?2, ?3)")?;
+            let mut insert = self.connection.prepare_cached(sql!(sagas::insert_attribute))?;
             insert.execute(params![name, value, saga.0.as_bytes()])?;
         }
         Ok(Ok(()))
@@ -259,9 +257,7 @@ impl<'c> Writer<'c> {
     fn write_beside(&self, commit: &Commit, at: Timestamp) -> Result<(), Fault> {
         let id = commit.saga.0.as_bytes();
         if let Some(through) = commit.consume_inbox_through {
-            self.connection
-                .prepare_cached("delete from saga_inbox where saga_id = ?1 and seq <= ?2")?
-                .execute(params![id, integer(through)])?;
+            self.connection.prepare_cached(sql!(inbox::consume))?.execute(params![id, integer(through)])?;
         }
         if let Some(claim) = &commit.claim {
             let claim = ClaimRow {

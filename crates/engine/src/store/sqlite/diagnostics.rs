@@ -10,7 +10,7 @@ use rusqlite::{Connection, params};
 use super::fault::Fault;
 use super::file::{OLDEST_SQLITE, dotted};
 use super::sagas::summary;
-use super::values::{Reading, limit};
+use super::values::{RowReader, limit};
 use super::{SqliteStore, schema, sql};
 use crate::store::diagnostics::{
     DatabaseFile, Footing, Heard, Owner, Queue, SchemaVersion, Software, Survey, Waiting,
@@ -51,24 +51,24 @@ fn counts(connection: &Connection, known: &[Known], now: Timestamp) -> Result<Co
     let snapshot = connection.unchecked_transaction()?;
     let mut counts = Counts::default();
 
-    let mut statement = snapshot.prepare_cached(sql!("health_active"))?;
+    let mut statement = snapshot.prepare_cached(sql!(diagnostics::active))?;
     let mut rows = statement.query([limit(ENOUGH)])?;
     while let Some(row) = rows.next()? {
-        let row = Reading::of("sagas", &"a group", row);
-        let count = row.count(1, "count")?;
+        let row = RowReader::of("sagas", &"a group", row);
+        let count = row.count("count")?;
         if count > 0 {
-            counts.active.insert(row.status(0)?, count);
+            counts.active.insert(row.status()?, count);
         }
     }
 
-    let mut statement = snapshot.prepare_cached(sql!("health_unregistered"))?;
+    let mut statement = snapshot.prepare_cached(sql!(diagnostics::unregistered))?;
     let mut rows = statement.query(params![now.as_micros(), limit(ENOUGH)])?;
     while let Some(row) = rows.next()? {
-        let row = Reading::of("sagas", &"a group", row);
+        let row = RowReader::of("sagas", &"a group", row);
         let waiting = Unregistered {
-            definition: row.get(0, "definition")?,
-            version: row.count(1, "version")?,
-            sagas: row.count::<u64>(2, "count")?.min(COUNTED + 1),
+            definition: row.get("definition")?,
+            version: row.count("version")?,
+            sagas: row.count::<u64>("sagas")?.min(COUNTED + 1),
         };
         let is_known = |known: &Known| *known.name == *waiting.definition && known.version == waiting.version;
         if !known.iter().any(is_known) {
@@ -79,19 +79,19 @@ fn counts(connection: &Connection, known: &[Known], now: Timestamp) -> Result<Co
 }
 
 fn in_flight(connection: &Connection, definition: &str) -> Result<Vec<InFlight>, Fault> {
-    let mut statement = connection.prepare_cached(sql!("in_flight"))?;
+    let mut statement = connection.prepare_cached(sql!(documents::in_flight))?;
     let mut rows = statement.query(params![definition, limit(ENOUGH)])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        let row = Reading::of("sagas", &definition, row);
-        let sagas = row.count::<u64>(1, "count")?.min(COUNTED + 1);
-        found.push(InFlight { version: row.count(0, "version")?, sagas });
+        let row = RowReader::of("sagas", &definition, row);
+        let sagas = row.count::<u64>("sagas")?.min(COUNTED + 1);
+        found.push(InFlight { version: row.count("version")?, sagas });
     }
     Ok(found)
 }
 
 fn stuck(connection: &Connection, since: Timestamp, at_most: usize) -> Result<Vec<Summary>, Fault> {
-    let mut statement = connection.prepare_cached(sql!("health_stuck"))?;
+    let mut statement = connection.prepare_cached(sql!(sagas::stuck))?;
     let mut rows = statement.query(params![since.as_micros(), limit(at_most)])?;
     let mut stuck = Vec::new();
     while let Some(row) = rows.next()? {
@@ -103,7 +103,7 @@ fn stuck(connection: &Connection, since: Timestamp, at_most: usize) -> Result<Ve
 fn survey(connection: &Connection, now: Timestamp, at_most: usize) -> Result<Survey, Fault> {
     let snapshot = connection.unchecked_transaction()?;
     let mut adrift = Vec::new();
-    let mut statement = snapshot.prepare_cached(sql!("survey_adrift"))?;
+    let mut statement = snapshot.prepare_cached(sql!(sagas::orphaned))?;
     let mut rows = statement.query([limit(at_most)])?;
     while let Some(row) = rows.next()? {
         adrift.push(summary(row)?);
@@ -112,25 +112,25 @@ fn survey(connection: &Connection, now: Timestamp, at_most: usize) -> Result<Sur
         adrift,
         owners: owners(&snapshot, at_most)?,
         waiting: waiting(&snapshot, now, at_most)?,
-        leased: queues(&snapshot, sql!("survey_leased"), now, at_most)?,
-        pending: queues(&snapshot, sql!("survey_pending"), now, at_most)?,
+        leased: queues(&snapshot, sql!(diagnostics::leased_queues), now, at_most)?,
+        pending: queues(&snapshot, sql!(diagnostics::pending_queues), now, at_most)?,
     })
 }
 
 /// From one to the next along the index, which no single statement of this dialect can do for more than one column.
 fn owners(connection: &Connection, at_most: usize) -> Result<Vec<Owner>, Fault> {
-    let mut statement = connection.prepare_cached(sql!("survey_owners"))?;
+    let mut statement = connection.prepare_cached(sql!(diagnostics::owners))?;
     let mut found: Vec<Owner> = Vec::new();
     while found.len() < at_most {
         let last = found.last();
         let after = last.map_or(("", 0, 0), |last| (&*last.definition, last.version, last.epoch));
         let mut rows = statement.query(params![after.0, after.1, after.2])?;
         let Some(row) = rows.next()? else { break };
-        let row = Reading::of("sagas", &"of an owner", row);
+        let row = RowReader::of("sagas", &"of an owner", row);
         // Whoever has the file is alive, however long it has written nothing.
-        let heard = row.get::<Option<String>>(3, "name")?.map(|node| Heard { node, late: Duration::ZERO });
-        let (definition, version) = (row.get(0, "definition")?, row.count(1, "version")?);
-        let owner = Owner { definition, version, epoch: row.get(2, "owner")?, heard };
+        let heard = row.get::<Option<String>>("name")?.map(|node| Heard { node, late: Duration::ZERO });
+        let (definition, version) = (row.get("definition")?, row.count("version")?);
+        let owner = Owner { definition, version, epoch: row.get("owner")?, heard };
         drop(rows);
         found.push(owner);
     }
@@ -138,17 +138,17 @@ fn owners(connection: &Connection, at_most: usize) -> Result<Vec<Owner>, Fault> 
 }
 
 fn waiting(connection: &Connection, now: Timestamp, at_most: usize) -> Result<Vec<Waiting>, Fault> {
-    let mut statement = connection.prepare_cached(sql!("survey_waiting"))?;
+    let mut statement = connection.prepare_cached(sql!(diagnostics::waiting_sagas))?;
     let mut found: Vec<Waiting> = Vec::new();
     while found.len() < at_most {
         let after = found.last().map_or(("", 0), |last| (&*last.definition, last.version));
         let mut rows = statement.query(params![after.0, after.1])?;
         let Some(row) = rows.next()? else { break };
-        let row = Reading::of("sagas", &"of a definition", row);
+        let row = RowReader::of("sagas", &"of a definition", row);
         let waiting = Waiting {
-            definition: row.get(0, "definition")?,
-            version: row.count(1, "version")?,
-            late: now.since(row.time(2, "wake_at")?),
+            definition: row.get("definition")?,
+            version: row.count("version")?,
+            late: now.since(row.time("wake_at")?),
         };
         drop(rows);
         found.push(waiting);
@@ -163,12 +163,9 @@ fn queues(connection: &Connection, sql: &str, now: Timestamp, at_most: usize) ->
     loop {
         let mut rows = statement.query([&after])?;
         let Some(row) = rows.next()? else { break };
-        let row = Reading::of("jobs", &"of a queue", row);
-        let queue = Queue {
-            queue: row.get(0, "queue")?,
-            job: row.get(1, "id")?,
-            late: now.since(row.time(2, "until")?),
-        };
+        let row = RowReader::of("jobs", &"of a queue", row);
+        let queue =
+            Queue { queue: row.get("queue")?, job: row.get("id")?, late: now.since(row.time("until")?) };
         drop(rows);
         after.clone_from(&queue.queue);
         // They are sorted, so those of a kind are found one after the other.

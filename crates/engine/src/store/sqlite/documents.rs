@@ -7,7 +7,7 @@ use backstitch_kernel::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 
 use super::fault::Fault;
-use super::values::Reading;
+use super::values::RowReader;
 use super::{SqliteStore, sql};
 use crate::store::documents::{
     Becomes, CollectedDocuments, Document, DocumentStore, DocumentVersion, NewVersion, SAGA, Version,
@@ -37,7 +37,7 @@ impl DocumentStore for SqliteStore {
         name: &str,
         expected: Option<u32>,
     ) -> Result<Option<u32>, Error> {
-        self.change_staged(sql!("apply_document"), kind, name, expected).await
+        self.change_staged(sql!(documents::apply), kind, name, expected).await
     }
 
     async fn discard_staged(
@@ -46,7 +46,7 @@ impl DocumentStore for SqliteStore {
         name: &str,
         expected: Option<u32>,
     ) -> Result<Option<u32>, Error> {
-        self.change_staged(sql!("discard_document"), kind, name, expected).await
+        self.change_staged(sql!(documents::discard), kind, name, expected).await
     }
 
     async fn documents(&self, kind: &'static str, name: Option<&str>) -> Result<Vec<Document>, Error> {
@@ -81,7 +81,9 @@ impl SqliteStore {
         let (name, now) = (name.to_owned(), self.clock.now().as_micros());
         let change = move |connection: &Connection| {
             let mut statement = connection.prepare_cached(statement)?;
-            Ok(statement.query_row(params![kind, name, expected, now], |row| row.get(0)).optional()?)
+            Ok(statement
+                .query_row(params![kind, name, expected, now], |row| row.get("version"))
+                .optional()?)
         };
         self.connections.write(change).await
     }
@@ -92,7 +94,7 @@ fn register(
     definition: &DocumentVersion,
     now: Timestamp,
 ) -> Result<DocumentVersion, Fault> {
-    connection.prepare_cached(sql!("register_document"))?.execute(params![
+    connection.prepare_cached(sql!(documents::register))?.execute(params![
         SAGA,
         definition.name,
         definition.version,
@@ -114,17 +116,17 @@ fn add(
     let NewVersion { document: DocumentVersion { name, version, fingerprint, body }, derived } = new;
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let added: Option<u32> = transaction
-        .prepare_cached(sql!("add_document"))?
+        .prepare_cached(sql!(documents::add))?
         .query_row(
             params![kind, name, version, fingerprint.map(u64::cast_signed), body.as_str(), now.as_micros()],
-            |row| row.get(0),
+            |row| row.get("version"),
         )
         .optional()?;
     if added.is_none() {
         return Ok(false);
     }
     let pointed = |wanted| (becomes == wanted).then_some(version);
-    transaction.prepare_cached(sql!("point_document"))?.execute(params![
+    transaction.prepare_cached(sql!(documents::point))?.execute(params![
         kind,
         name,
         pointed(Becomes::Active),
@@ -139,15 +141,15 @@ fn add(
 }
 
 fn list(connection: &Connection, kind: &str, name: Option<&str>) -> Result<Vec<Document>, Fault> {
-    let mut statement = connection.prepare_cached(sql!("documents"))?;
+    let mut statement = connection.prepare_cached(sql!(documents::list))?;
     let mut rows = statement.query(params![kind, name])?;
     let mut collected = CollectedDocuments::default();
     while let Some(row) = rows.next()? {
-        let name: Arc<str> = Reading::of("documents", &"?", row).get(0, "name")?;
-        let row = Reading::of("documents", &name, row);
-        let version = Version { number: row.count(4, "version")?, created_at: row.time(5, "created_at")? };
-        let (active, staged) = (row.get(1, "active")?, row.get(2, "staged")?);
-        let changed_at = row.time(3, "changed_at")?;
+        let name: Arc<str> = RowReader::of("documents", &"?", row).get("name")?;
+        let row = RowReader::of("documents", &name, row);
+        let version = Version { number: row.count("version")?, created_at: row.time("created_at")? };
+        let (active, staged) = (row.get("active")?, row.get("staged")?);
+        let changed_at = row.time("changed_at")?;
         let document = || Document { name: name.clone(), active, staged, changed_at, versions: Vec::new() };
         collected.add(&name, document, version);
     }
@@ -172,18 +174,18 @@ fn load(
     name: &str,
     version: Option<u32>,
 ) -> Result<Option<DocumentVersion>, Fault> {
-    let mut statement = connection.prepare_cached(sql!("load_document"))?;
+    let mut statement = connection.prepare_cached(sql!(documents::load))?;
     let mut rows = statement.query(params![kind, name, version])?;
     Ok(rows.next()?.map(stored).transpose()?)
 }
 
 fn stored(row: &Row<'_>) -> Result<DocumentVersion, Corrupt> {
-    let name: Arc<str> = Reading::of("document_versions", &"?", row).get(0, "name")?;
-    let row = Reading::of("document_versions", &name, row);
+    let name: Arc<str> = RowReader::of("document_versions", &"?", row).get("name")?;
+    let row = RowReader::of("document_versions", &name, row);
     Ok(DocumentVersion {
-        version: row.count(1, "version")?,
-        fingerprint: row.get::<Option<i64>>(2, "fingerprint")?.map(i64::cast_unsigned),
-        body: row.payload(3, "body")?,
+        version: row.count("version")?,
+        fingerprint: row.get::<Option<i64>>("fingerprint")?.map(i64::cast_unsigned),
+        body: row.payload("body")?,
         name: name.clone(),
     })
 }

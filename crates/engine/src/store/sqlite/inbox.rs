@@ -5,7 +5,7 @@ use backstitch_kernel::{SagaId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::fault::Fault;
-use super::values::Reading;
+use super::values::RowReader;
 use super::{SqliteStore, sql};
 use crate::inbox::{Message, Posted};
 use crate::store::nodes::Epoch;
@@ -40,34 +40,32 @@ pub(super) fn post_in(
     let body = serde_json::to_string(message).map_err(|why| Error::Refused(why.to_string()))?;
     let id = saga.0.as_bytes();
     let seq: Option<i64> = transaction
-        .prepare_cached(sql!("post_message"))?
-        .query_row(params![id, at.as_micros()], |row| row.get(0))
+        .prepare_cached(sql!(inbox::post))?
+        .query_row(params![id, at.as_micros()], |row| row.get("inbox_seq"))
         .optional()?;
     let Some(seq) = seq else {
         return refusal(transaction, saga);
     };
-    transaction
-        .prepare_cached("insert or fail into saga_inbox (saga_id, seq, body, at) values (?1, ?2, ?3, ?4)")?
-        .execute(params![id, seq, body, at.as_micros()])?;
+    transaction.prepare_cached(sql!(inbox::append))?.execute(params![id, seq, body, at.as_micros()])?;
     Ok(Posted::Accepted)
 }
 
 fn refusal(connection: &Connection, saga: SagaId) -> Result<Posted, Fault> {
-    let mut statement = connection.prepare_cached("select status from sagas where id = ?1")?;
+    let mut statement = connection.prepare_cached(sql!(sagas::status))?;
     let mut rows = statement.query([saga.0.as_bytes()])?;
     match rows.next()? {
-        Some(row) => Ok(Posted::Ended(Reading::of("sagas", &saga, row).status(0)?)),
+        Some(row) => Ok(Posted::Ended(RowReader::of("sagas", &saga, row).status()?)),
         None => Ok(Posted::Unknown),
     }
 }
 
 fn mail(connection: &Connection, epoch: Epoch) -> Result<Vec<(SagaId, u64)>, Fault> {
-    let mut statement = connection.prepare_cached(sql!("mail"))?;
+    let mut statement = connection.prepare_cached(sql!(inbox::newest))?;
     let mut rows = statement.query([epoch])?;
     let mut sagas = Vec::new();
     while let Some(row) = rows.next()? {
-        let row = Reading::of("saga_inbox", &"?", row);
-        sagas.push((row.saga(0, "saga_id")?, row.count(1, "seq")?));
+        let row = RowReader::of("saga_inbox", &"?", row);
+        sagas.push((row.saga("saga_id")?, row.count("newest")?));
     }
     Ok(sagas)
 }

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, Transaction, Transact
 
 use super::fault::Fault;
 use super::parked::{Isolation, isolating};
-use super::values::{Reading, limit};
+use super::values::{RowReader, limit};
 use super::{SqliteStore, inbox, sql};
 use crate::inbox::Posted;
 use crate::store::jobs::{
@@ -199,8 +199,10 @@ fn withdraw(
 ) -> Result<bool, Fault> {
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let values = params![withdrawal.saga.0.as_bytes(), withdrawal.subject, now.as_micros()];
-    let token: Option<i64> =
-        transaction.prepare_cached(sql!("withdraw_job"))?.query_row(values, |row| row.get(0)).optional()?;
+    let token: Option<i64> = transaction
+        .prepare_cached(sql!("withdraw_job"))?
+        .query_row(values, |row| row.get("token"))
+        .optional()?;
     if let Some(token) = token {
         inbox::post_in(&transaction, withdrawal.saga, withdrawal.message(token), at)?;
     }
@@ -268,16 +270,16 @@ fn select(
     let mut rows = statement.query(values)?;
     let mut jobs = Vec::new();
     while let Some(row) = rows.next()? {
-        let id = row.get(0)?;
+        let id = row.get("id")?;
         jobs.push(read(row).map_err(|why| Unread { id, why }));
     }
     Ok(jobs)
 }
 
 fn read(row: &Row<'_>) -> Result<Job, Corrupt> {
-    let id = Reading::of("jobs", &"?", row).get(0, "id")?;
-    let row = Reading::of("jobs", &id, row);
-    let status = match row.text(5, "status")? {
+    let id = RowReader::of("jobs", &"?", row).get("id")?;
+    let row = RowReader::of("jobs", &id, row);
+    let status = match row.text("status")? {
         "Pending" => Status::Pending,
         "Leased" => Status::Leased,
         "Completed" => Status::Completed,
@@ -286,18 +288,18 @@ fn read(row: &Row<'_>) -> Result<Job, Corrupt> {
     };
     Ok(Job {
         id,
-        saga: row.saga(1, "saga_id")?,
-        queue: row.get(2, "queue")?,
-        subject: row.get(3, "subject")?,
-        payload: row.payload(4, "payload")?,
+        saga: row.saga("saga_id")?,
+        queue: row.get("queue")?,
+        subject: row.get("subject")?,
+        payload: row.payload("payload")?,
         lease: Lease {
             status,
-            token: row.get(6, "token")?,
-            until: row.time(7, "until")?,
-            attempts: row.count(8, "attempts")?,
-            expiries: row.count(9, "expiries")?,
+            token: row.get("token")?,
+            until: row.time("until")?,
+            attempts: row.count("attempts")?,
+            expiries: row.count("expiries")?,
         },
-        last_error: row.get(10, "last_error")?,
+        last_error: row.get("last_error")?,
     })
 }
 

@@ -6,7 +6,8 @@ use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
 use uuid::Uuid;
 
 use super::fault::Fault;
-use super::sagas::{SUMMARY, summary};
+use super::sagas::summary;
+use super::sql;
 use super::values::limit;
 use crate::store::stretch::{By, STRETCH};
 use crate::store::{Cursor, Filter, Page};
@@ -31,7 +32,7 @@ pub(super) fn list(connection: &Connection, filter: &Filter, cursor: &Cursor) ->
 fn floor(connection: &Connection, filter: &Filter, cursor: &Cursor) -> Result<Option<SagaId>, Fault> {
     let Query { sql, values } = Query::of_floor(filter, cursor);
     let mut statement = connection.prepare_cached(&sql)?;
-    let id = statement.query_row(params_from_iter(values), |row| row.get(0)).optional()?;
+    let id = statement.query_row(params_from_iter(values), |row| row.get("id")).optional()?;
     Ok(id.map(|id| SagaId(Uuid::from_bytes(id))))
 }
 
@@ -91,7 +92,8 @@ impl Query {
         // One more than asked, which tells whether there are more.
         values.push(Value::Integer(limit(cursor.limit).saturating_add(1)));
         let conditions = conditions.join(" and ");
-        let sql = format!("select {SUMMARY} from {source} where {conditions} order by {id} desc limit ?");
+        let summaries = sql!(sagas::summaries);
+        let sql = format!("{summaries} {source} where {conditions} order by {id} desc limit ?");
         Self { sql, values }
     }
 
@@ -122,7 +124,7 @@ impl Query {
         }
         values.push(Value::Integer(limit(STRETCH - 1)));
         let sql = format!(
-            "select {id} from {source} where {condition} {older} order by {id} desc limit 1 offset ?"
+            "select {id} as id from {source} where {condition} {older} order by {id} desc limit 1 offset ?"
         );
         Self { sql, values }
     }

@@ -11,11 +11,11 @@ use super::claim_rows::{ClaimRow, insert_claims};
 use super::fault::{Fault, is_inserted};
 use super::grouped_insert::GroupedInsert;
 use super::message_rows::{MessageRow, insert_messages};
-use super::values::{Reading, limit};
+use super::values::{RowReader, limit};
 use super::{SqliteStore, sql};
 use crate::outbox::sink::Undelivered;
 use crate::store::outbox::{
-    Kept, Listing, NewMessage, Publication, Published, REMOVED, Retried, Status, reading, scope,
+    Kept, Listing, NewMessage, Publication, Published, REMOVED, Retried, Status, list_of, scope,
 };
 use crate::store::{Corrupt, Error, MessageStore};
 
@@ -44,9 +44,6 @@ impl MessageStore for SqliteStore {
         self.connections.write(move |connection| retry(connection, id, at)).await
     }
 }
-
-const FIRST_OF_KEY: &str =
-    "select 1 from outbox where topic = ?1 and idempotency_key = ?2 and retry_of is null";
 
 /// Writes a message inside the caller's own transaction on the engine's file, and its key into the ledger: both stand or
 /// fall with that transaction.
@@ -182,7 +179,9 @@ pub(super) fn insert(
 ) -> Result<bool, Fault> {
     let inserted = insert_messages(connection, &[row(message, publication, counted, at)]);
     is_inserted(inserted.map(|()| 1), || {
-        connection.prepare_cached(FIRST_OF_KEY)?.exists([&message.topic, &message.idempotency_key])
+        connection
+            .prepare_cached(sql!(messages::first_of_key))?
+            .exists([&message.topic, &message.idempotency_key])
     })
 }
 
@@ -216,27 +215,27 @@ fn row<'m>(
 }
 
 fn ledger(connection: &Connection, message: &NewMessage) -> Result<Option<(Digest, Timestamp)>, Fault> {
-    let mut find = connection.prepare_cached(sql!("find_claim"))?;
+    let mut find = connection.prepare_cached(sql!(idempotency::find))?;
     let mut rows = find.query(params![scope(&message.topic), message.idempotency_key])?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    let row = Reading::of("idempotency_ledger", &message.idempotency_key, row);
-    Ok(Some((Digest(row.bytes(0, "digest")?), row.time(2, "at")?)))
+    let row = RowReader::of("idempotency_ledger", &message.idempotency_key, row);
+    Ok(Some((Digest(row.bytes("digest")?), row.time("at")?)))
 }
 
 /// The newest message of this one's key.
 fn newest(connection: &Connection, message: &NewMessage) -> Result<i64, Fault> {
-    let mut statement = connection.prepare_cached(&format!("select {}", reading::NEWEST))?;
+    let mut statement = connection.prepare_cached(sql!(messages::newest))?;
     let found: Option<i64> =
-        statement.query_row(params![message.topic, message.idempotency_key], |row| row.get(0))?;
+        statement.query_row(params![message.topic, message.idempotency_key], |row| row.get("id"))?;
     Ok(found.unwrap_or(REMOVED))
 }
 
 fn message(connection: &Connection, id: i64) -> Result<Option<Kept>, Fault> {
-    Ok(select(connection, &reading::by_number(), [id])?.pop())
+    Ok(select(connection, sql!(messages::by_id), [id])?.pop())
 }
 
 fn message_of(connection: &Connection, topic: &str, key: &str) -> Result<Option<Kept>, Fault> {
-    Ok(select(connection, &reading::by_key(), [topic, key])?.pop())
+    Ok(select(connection, sql!(messages::by_key), [topic, key])?.pop())
 }
 
 fn list(connection: &Connection, listing: &Listing, at_most: usize) -> Result<Vec<Kept>, Fault> {
@@ -245,7 +244,11 @@ fn list(connection: &Connection, listing: &Listing, at_most: usize) -> Result<Ve
     let topic = listing.topic.clone().map(Value::from);
     let before = listing.before.map(Value::from);
     let values = [status, topic, before, Some(Value::from(limit(at_most)))];
-    select(connection, &reading::list(listing), params_from_iter(values.into_iter().flatten()))
+    select(
+        connection,
+        &list_of(sql!(messages::messages), listing),
+        params_from_iter(values.into_iter().flatten()),
+    )
 }
 
 fn select(connection: &Connection, sql: &str, values: impl Params) -> Result<Vec<Kept>, Fault> {
@@ -259,27 +262,27 @@ fn select(connection: &Connection, sql: &str, values: impl Params) -> Result<Vec
 }
 
 fn kept(row: &Row<'_>) -> Result<Kept, Corrupt> {
-    let id = Reading::of("outbox", &"?", row).get(0, "id")?;
-    let row = Reading::of("outbox", &id, row);
-    let code: Option<String> = row.get(14, "last_error_code")?;
-    let said: Option<String> = row.get(15, "last_error_msg")?;
-    let result = row.optional_text(16, "result")?.map(|_| row.payload(16, "result")).transpose()?;
+    let id = RowReader::of("outbox", &"?", row).get("id")?;
+    let row = RowReader::of("outbox", &id, row);
+    let code: Option<String> = row.get("last_error_code")?;
+    let said: Option<String> = row.get("last_error_msg")?;
+    let result = row.optional_text("result")?.map(|_| row.payload("result")).transpose()?;
     Ok(Kept {
         id,
         message: super::outbox::message(&row)?,
-        digest: row.get::<Option<[u8; 32]>>(6, "request_digest")?.map(Digest),
+        digest: row.get::<Option<[u8; 32]>>("request_digest")?.map(Digest),
         // The table's check leaves nothing else.
-        status: Status::named(row.text(7, "status")?).unwrap_or(Status::Pending),
-        attempts: row.count(8, "attempts")?,
-        in_doubt: row.get(9, "in_doubt")?,
-        due_at: row.optional_time(10, "due_at")?,
-        locked_by: row.get(11, "locked_by")?,
-        locked_at: row.optional_time(12, "locked_at")?,
-        retry_of: row.get(13, "retry_of")?,
+        status: Status::named(row.text("status")?).unwrap_or(Status::Pending),
+        attempts: row.count("attempts")?,
+        in_doubt: row.get("in_doubt")?,
+        due_at: row.optional_time("due_at")?,
+        locked_by: row.get("locked_by")?,
+        locked_at: row.optional_time("locked_at")?,
+        retry_of: row.get("retry_of")?,
         last_error: code.zip(said).map(|(code, said)| Undelivered::new(code, said)),
         result,
-        created_at: row.time(17, "created_at")?,
-        updated_at: row.time(18, "updated_at")?,
+        created_at: row.time("created_at")?,
+        updated_at: row.time("updated_at")?,
     })
 }
 
@@ -288,22 +291,20 @@ fn retry(connection: &Connection, id: i64, at: Timestamp) -> Result<Retried, Fau
     let Some(aborted) = message(&transaction, id)? else {
         return Ok(Retried::Unknown);
     };
-    let mut find = transaction.prepare_cached("select id from outbox where retry_of = ?1")?;
+    let mut find = transaction.prepare_cached(sql!(messages::retried))?;
     let mut rows = find.query([id])?;
     if let Some(row) = rows.next()? {
-        return Ok(Retried::Replay(row.get(0)?));
+        return Ok(Retried::Replay(row.get("id")?));
     }
     drop(rows);
     drop(find);
     if aborted.status != Status::Aborted {
         return Ok(Retried::NotAborted(aborted.status));
     }
-    transaction.prepare_cached(sql!("retry_message"))?.execute(params![id, at.as_micros()])?;
+    transaction.prepare_cached(sql!(messages::retry))?.execute(params![id, at.as_micros()])?;
     let new = transaction.last_insert_rowid();
     transaction
-        .prepare_cached(
-            "update idempotency_ledger set state = 'accepted', result = null where scope = ?1 and key = ?2",
-        )?
+        .prepare_cached(sql!(idempotency::accept_again))?
         .execute(params![scope(&aborted.message.topic), aborted.message.idempotency_key])?;
     transaction.commit()?;
     Ok(Retried::Accepted(new))

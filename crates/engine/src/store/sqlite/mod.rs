@@ -54,8 +54,11 @@ use crate::clock::Clock;
 use connections::Connections;
 use file::Held;
 
-/// The text of a query.
+/// A statement of a file in `sql/sqlite`.
 macro_rules! sql {
+    ($file:ident :: $name:ident) => {
+        $crate::sql!(sqlite / $file::$name)
+    };
     ($name:literal) => {
         include_str!(concat!("../../../queries/sqlite/", $name, ".sql"))
     };

@@ -38,12 +38,9 @@ impl NodeStore for SqliteStore {
 
 fn join(connection: &Connection, node: &Node, now: Timestamp) -> Result<Epoch, Fault> {
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    transaction.execute("delete from nodes", [])?;
+    transaction.execute(sql!(nodes::remove_all), [])?;
     let lease_ms = i64::try_from(node.lease.as_millis()).unwrap_or(i64::MAX).max(1);
-    transaction.execute(
-        "insert into nodes (name, started_at, heartbeat_at, lease_ms) values (?1, ?2, ?2, ?3)",
-        params![node.name, now.as_micros(), lease_ms],
-    )?;
+    transaction.execute(sql!(nodes::join), params![node.name, now.as_micros(), lease_ms])?;
     let epoch = transaction.last_insert_rowid();
     transaction.commit()?;
     Ok(epoch)
@@ -51,24 +48,24 @@ fn join(connection: &Connection, node: &Node, now: Timestamp) -> Result<Epoch, F
 
 /// Nobody waits for a heartbeat here: whoever reads this has the file's lock, and so lives.
 fn joined(connection: &Connection, now: Timestamp, at_most: usize) -> Result<Vec<Joined>, Fault> {
-    let mut statement = connection.prepare_cached(sql!("nodes"))?;
+    let mut statement = connection.prepare_cached(sql!(nodes::list))?;
     let joined = statement.query_map([limit(at_most)], |row| {
-        let started_at = Timestamp::from_micros(row.get(2)?);
+        let started_at = Timestamp::from_micros(row.get("started_at")?);
         let heartbeat_at = now.max(started_at);
-        Ok(Joined { epoch: row.get(0)?, name: row.get(1)?, started_at, heartbeat_at, lives: true })
+        Ok(Joined { epoch: row.get("epoch")?, name: row.get("name")?, started_at, heartbeat_at, lives: true })
     })?;
     Ok(joined.collect::<Result<_, _>>()?)
 }
 
 fn heartbeat(connection: &Connection, epoch: Epoch, now: Timestamp) -> Result<bool, Fault> {
-    let mut statement = connection.prepare_cached("update nodes set heartbeat_at = ?2 where epoch = ?1")?;
+    let mut statement = connection.prepare_cached(sql!(nodes::heartbeat))?;
     Ok(statement.execute(params![epoch, now.as_micros()])? > 0)
 }
 
 fn leave(connection: &Connection, epoch: Epoch, now: Timestamp) -> Result<(), Fault> {
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    transaction.execute(sql!("release_sagas"), params![epoch, now.as_micros()])?;
-    transaction.execute("delete from nodes where epoch = ?1", [epoch])?;
+    transaction.execute(sql!(ownership::release_all), params![epoch, now.as_micros()])?;
+    transaction.execute(sql!(nodes::leave), [epoch])?;
     transaction.commit()?;
     Ok(())
 }

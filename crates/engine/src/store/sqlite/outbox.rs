@@ -6,7 +6,7 @@ use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params};
 
 use super::fault::Fault;
 use super::parked::{Isolation, isolating};
-use super::values::{Reading, limit};
+use super::values::{RowReader, limit};
 use super::{SqliteStore, sql};
 use crate::store::outbox::{
     Ages, Expired, LOOK_AHEAD, NewMessage, Outgoing, Report, Rescued, Sent, Share, Status, TOO_LATE, Waiting,
@@ -55,10 +55,10 @@ fn waiting(connection: &Connection, now: Timestamp) -> Result<Vec<Waiting>, Faul
     let mut rows = statement.query([now.as_micros()])?;
     let mut waiting = Vec::new();
     while let Some(row) = rows.next()? {
-        let row = Reading::of("outbox", &"of a topic", row);
+        let row = RowReader::of("outbox", &"of a topic", row);
         // Nothing where all that waits is parked.
-        let Some(due) = row.optional_time(1, "due_at")? else { continue };
-        waiting.push(Waiting { topic: row.get(0, "topic")?, due_in: due.since(now), late: now.since(due) });
+        let Some(due) = row.optional_time("due_at")? else { continue };
+        waiting.push(Waiting { topic: row.get("topic")?, due_in: due.since(now), late: now.since(due) });
     }
     Ok(waiting)
 }
@@ -152,33 +152,38 @@ fn due(connection: &Connection, topic: &str, now: Timestamp, at_most: usize) -> 
     let mut due = Vec::new();
     while let Some(row) = rows.next()? {
         let outgoing = outgoing(row);
-        due.push(Due { id: row.get(0)?, lock: row.get(7)?, is_behind: row.get(10)?, outgoing });
+        due.push(Due {
+            id: row.get("id")?,
+            lock: row.get("lock")?,
+            is_behind: row.get("is_behind")?,
+            outgoing,
+        });
     }
     Ok(due)
 }
 
 fn outgoing(row: &Row<'_>) -> Result<Outgoing, Corrupt> {
-    let id = Reading::of("outbox", &"?", row).get(0, "id")?;
-    let row = Reading::of("outbox", &id, row);
+    let id = RowReader::of("outbox", &"?", row).get("id")?;
+    let row = RowReader::of("outbox", &id, row);
     Ok(Outgoing {
         id,
         message: message(&row)?,
-        attempts: row.count(6, "attempts")?,
-        lock: row.get(7, "lock")?,
-        in_doubt: row.get(8, "in_doubt")?,
-        created_at: row.time(9, "created_at")?,
-        uncounted: row.get(11, "counted")?,
+        attempts: row.count("attempts")?,
+        lock: row.get("lock")?,
+        in_doubt: row.get("in_doubt")?,
+        created_at: row.time("created_at")?,
+        uncounted: row.get("uncounted")?,
     })
 }
 
 /// The message in the columns from the second to the sixth.
-pub(super) fn message(row: &Reading<'_>) -> Result<NewMessage, Corrupt> {
+pub(super) fn message(row: &RowReader<'_>) -> Result<NewMessage, Corrupt> {
     Ok(NewMessage {
-        topic: row.get(1, "topic")?,
-        idempotency_key: row.get(2, "idempotency_key")?,
-        ordering_key: row.get(3, "ordering_key")?,
-        payload: row.payload(4, "payload")?,
-        expires_at: row.optional_time(5, "expires_at")?,
+        topic: row.get("topic")?,
+        idempotency_key: row.get("idempotency_key")?,
+        ordering_key: row.get("ordering_key")?,
+        payload: row.payload("payload")?,
+        expires_at: row.optional_time("expires_at")?,
     })
 }
 
@@ -245,12 +250,12 @@ struct Over {
 
 impl Over {
     fn read(row: &Row<'_>) -> Result<Self, Corrupt> {
-        let row = Reading::of("outbox", &"settled", row);
+        let row = RowReader::of("outbox", &"settled", row);
         Ok(Self {
-            topic: row.get(0, "topic")?,
-            key: row.get(1, "idempotency_key")?,
-            ordering_key: row.get(2, "ordering_key")?,
-            ordering_scope: row.get(3, "ordering_scope")?,
+            topic: row.get("topic")?,
+            key: row.get("idempotency_key")?,
+            ordering_key: row.get("ordering_key")?,
+            ordering_scope: row.get("ordering_scope")?,
         })
     }
 }
@@ -289,7 +294,7 @@ fn rescue(connection: &Connection, at_most: usize, now: Timestamp) -> Result<Res
         }
         let values = params![now.as_micros(), limit(at_most)];
         let mut candidates = connection.prepare_cached(RESCUED)?;
-        let ids = candidates.query_map(values, |row| row.get(0))?.collect::<Result<Vec<i64>, _>>()?;
+        let ids = candidates.query_map(values, |row| row.get("id"))?.collect::<Result<Vec<i64>, _>>()?;
         let mut all = Rescued::default();
         for id in ids {
             let rescued = isolation.run(id, || rescue_those(connection, Some(id), 1, now))?;
@@ -335,7 +340,7 @@ fn expired(
     let mut expired = Vec::new();
     while let Some(row) = rows.next()? {
         match Over::read(row) {
-            Ok(message) => expired.push((message, row.get(4)?, row.get(5)?)),
+            Ok(message) => expired.push((message, row.get("attempts")?, row.get("uncounted")?)),
             Err(why) => tell_unread(&why),
         }
     }
@@ -343,9 +348,10 @@ fn expired(
 }
 
 fn ages(connection: &Connection) -> Result<Ages, Fault> {
-    let mut statement = connection.prepare_cached(sql!("outbox_ages"))?;
-    let written = |row: &Row<'_>, index: usize| {
-        row.get::<_, Option<i64>>(index).map(|at| at.map(Timestamp::from_micros))
+    let mut statement = connection.prepare_cached(sql!(diagnostics::outbox_ages))?;
+    let written = |row: &Row<'_>, column: &str| {
+        row.get::<_, Option<i64>>(column).map(|at| at.map(Timestamp::from_micros))
     };
-    Ok(statement.query_row([], |row| Ok(Ages { oldest: written(row, 0)?, old: written(row, 1)? }))?)
+    Ok(statement
+        .query_row([], |row| Ok(Ages { oldest: written(row, "oldest")?, old: written(row, "old")? }))?)
 }

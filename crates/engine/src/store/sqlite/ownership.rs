@@ -9,7 +9,7 @@ use super::commit::event_row;
 use super::events::append_events;
 use super::fault::Fault;
 use super::parked::isolating;
-use super::values::{Reading, integer, limit};
+use super::values::{RowReader, integer, limit};
 use super::{SqliteStore, messages, sql};
 use crate::store::nodes::{AdoptedBatch, AdoptedSaga, Epoch, Known, Node};
 use crate::store::parked::ADOPTION;
@@ -72,7 +72,7 @@ fn adopt(
                         seq = Some(recorded.seq);
                     }
                     connection
-                        .prepare_cached("update or fail sagas set owner = ?2, wake_at = null where id = ?1")?
+                        .prepare_cached(sql!(ownership::take))?
                         .execute(params![saga.0.as_bytes(), epoch])?;
                     Ok(AdoptedSaga { id: saga, seq })
                 })?;
@@ -99,15 +99,15 @@ fn candidates(
     at: Timestamp,
     at_most: usize,
 ) -> Result<Vec<Candidate>, Fault> {
-    let mut statement = connection.prepare_cached(include_str!("adopt_candidates.sql"))?;
+    let mut statement = connection.prepare_cached(sql!(ownership::candidates))?;
     let values = params![known.name, known.version, epoch, at.as_micros(), limit(at_most)];
     let mut rows = statement.query(values)?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        let hex: String = row.get(2)?;
-        let saga = Reading::of("sagas", &hex, row).saga(0, "id");
+        let hex: String = row.get("item")?;
+        let saga = RowReader::of("sagas", &hex, row).saga("id");
         let item = saga.as_ref().map_or_else(|_| hex.clone(), ToString::to_string);
-        found.push(Candidate { item, saga, orphaned: row.get(1)? });
+        found.push(Candidate { item, saga, orphaned: row.get("orphaned")? });
     }
     Ok(found)
 }
@@ -119,13 +119,12 @@ fn append_adoption(
     event: &Event,
     at: Timestamp,
 ) -> Result<Recorded, Fault> {
-    let head = "select seq, at from saga_events where saga_id = ?1 order by seq desc limit 1";
-    let mut head = connection.prepare_cached(head)?;
+    let mut head = connection.prepare_cached(sql!(ownership::head))?;
     let mut rows = head.query([saga.0.as_bytes()])?;
     let (seq, head_at) = match rows.next()? {
         Some(row) => {
-            let row = Reading::of("saga_events", &saga, row);
-            (row.count(0, "seq")?, row.time(1, "at")?)
+            let row = RowReader::of("saga_events", &saga, row);
+            (row.count("seq")?, row.time("at")?)
         }
         None => (0_u64, at),
     };
@@ -143,7 +142,7 @@ fn release(connection: &Connection, release: Release) -> Result<bool, Fault> {
     let Release { saga, epoch, seq, inbox_seen, wake_at } = release;
     let id = saga.0.as_bytes();
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    let released = transaction.prepare_cached(sql!("release_saga"))?.execute(params![
+    let released = transaction.prepare_cached(sql!(ownership::release))?.execute(params![
         id,
         epoch,
         wake_at.map(Timestamp::as_micros),
@@ -151,7 +150,7 @@ fn release(connection: &Connection, release: Release) -> Result<bool, Fault> {
         integer(seq)
     ])?;
     if released > 0 {
-        transaction.prepare_cached("delete from saga_inbox where saga_id = ?1")?.execute([id])?;
+        transaction.prepare_cached(sql!(inbox::clear))?.execute([id])?;
     }
     transaction.commit()?;
     Ok(released > 0)
@@ -159,21 +158,21 @@ fn release(connection: &Connection, release: Release) -> Result<bool, Fault> {
 
 /// The active sagas of this incarnation: only those have an owner.
 fn owned(connection: &Connection, epoch: Epoch) -> Result<Vec<SagaId>, Fault> {
-    let mut statement = connection.prepare_cached("select id from sagas where owner = ?1")?;
+    let mut statement = connection.prepare_cached(sql!(ownership::owned))?;
     let mut rows = statement.query([epoch])?;
     let mut sagas = Vec::new();
     while let Some(row) = rows.next()? {
-        sagas.push(Reading::of("sagas", &"?", row).saga(0, "id")?);
+        sagas.push(RowReader::of("sagas", &"?", row).saga("id")?);
     }
     Ok(sagas)
 }
 
 fn next_wake(connection: &Connection, known: &[Known], now: Timestamp) -> Result<Option<Timestamp>, Fault> {
-    let mut statement = connection.prepare_cached(sql!("next_wake"))?;
+    let mut statement = connection.prepare_cached(sql!(ownership::next_wake))?;
     let mut next = None;
     for known in known {
         let values = params![known.name, known.version, now.as_micros()];
-        let due: Option<i64> = statement.query_row(values, |row| row.get(0))?;
+        let due: Option<i64> = statement.query_row(values, |row| row.get("wake_at"))?;
         next = [next, due].into_iter().flatten().min();
     }
     Ok(next.map(Timestamp::from_micros))

@@ -7,7 +7,7 @@ use backstitch_kernel::Timestamp;
 use rusqlite::{Connection, Rows, Transaction, TransactionBehavior, params};
 
 use super::fault::Fault;
-use super::values::{Reading, limit};
+use super::values::{RowReader, limit};
 use super::{SqliteStore, sql};
 use crate::store::parked::{ParkedFilter, ParkedItem, Rejection, rejections};
 use crate::store::{Error, ParkedStore};
@@ -37,8 +37,8 @@ impl ParkedStore for SqliteStore {
 
 /// Parks these within the transaction at hand, if there is one.
 fn park(connection: &Connection, area: &str, rejected: &[Rejection], now: Timestamp) -> Result<(), Fault> {
-    connection.prepare_cached(sql!("forget_parked_items"))?.execute([now.as_micros()])?;
-    let mut park = connection.prepare_cached(sql!("park_item"))?;
+    connection.prepare_cached(sql!(parked::forget))?.execute([now.as_micros()])?;
+    let mut park = connection.prepare_cached(sql!(parked::park))?;
     for Rejection { item, reason } in rejected {
         park.execute(params![area, item, reason, now.as_micros()])?;
     }
@@ -53,7 +53,7 @@ fn list(
 ) -> Result<Vec<ParkedItem>, Fault> {
     let ParkedFilter { area, item, reason, since, retry_before, after } = filter;
     let (after_area, after_item) = after.as_ref().map(|(area, item)| (area, item)).unzip();
-    let mut statement = connection.prepare_cached(sql!("parked_items"))?;
+    let mut statement = connection.prepare_cached(sql!(parked::list))?;
     let rows = statement.query(params![
         now.as_micros(),
         area,
@@ -74,14 +74,14 @@ fn longest(
     at_most: usize,
     now: Timestamp,
 ) -> Result<Vec<ParkedItem>, Fault> {
-    let mut statement = connection.prepare_cached(sql!("longest_parked_items"))?;
+    let mut statement = connection.prepare_cached(sql!(parked::longest))?;
     read(statement.query(params![now.as_micros(), area, limit(at_most)])?)
 }
 
 fn retry(connection: &Connection, filter: &ParkedFilter, now: Timestamp) -> Result<Vec<ParkedItem>, Fault> {
     let ParkedFilter { area, item, reason, since, retry_before, after } = filter;
     let (after_area, after_item) = after.as_ref().map(|(area, item)| (area, item)).unzip();
-    let mut statement = connection.prepare_cached(sql!("retry_parked_items"))?;
+    let mut statement = connection.prepare_cached(sql!(parked::retry))?;
     let rows = statement.query(params![
         now.as_micros(),
         area,
@@ -98,14 +98,14 @@ fn retry(connection: &Connection, filter: &ParkedFilter, now: Timestamp) -> Resu
 fn read(mut rows: Rows<'_>) -> Result<Vec<ParkedItem>, Fault> {
     let mut parked = Vec::new();
     while let Some(row) = rows.next()? {
-        let row = Reading::of("parked_items", &"an item", row);
+        let row = RowReader::of("parked_items", &"an item", row);
         parked.push(ParkedItem {
-            area: row.get(0, "area")?,
-            item: row.get(1, "item")?,
-            reason: row.get(2, "reason")?,
-            attempts: row.count(3, "attempts")?,
-            parked_at: row.time(4, "parked_at")?,
-            retry_at: row.time(5, "retry_at")?,
+            area: row.get("area")?,
+            item: row.get("item")?,
+            reason: row.get("reason")?,
+            attempts: row.count("attempts")?,
+            parked_at: row.time("parked_at")?,
+            retry_at: row.time("retry_at")?,
         });
     }
     Ok(parked)

@@ -9,7 +9,7 @@ use backstitch_kernel::{SagaId, Timestamp};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use super::fault::Fault;
-use super::values::{Reading, limit};
+use super::values::{RowReader, limit};
 use super::{SqliteStore, sagas, sql};
 use crate::store::retention::{
     Bulk, Gone, Key, KeyName, OldKey, OldKeys, OldMessage, OldMessages, OldSagas, Shrunk,
@@ -103,38 +103,38 @@ fn old_sagas(
     now: Timestamp,
 ) -> Result<OldSagas, Fault> {
     let after = after.map_or([0; 16], |saga| *saga.0.as_bytes());
-    let mut statement = connection.prepare_cached(sql!("old_sagas"))?;
+    let mut statement = connection.prepare_cached(sql!(retention::old_sagas))?;
     let mut rows = statement.query(params![status.as_str(), before(age, now), after, limit(at_most)])?;
     let mut found = OldSagas::default();
     let mut seen = 0;
     while let Some(row) = rows.next()? {
-        let row = Reading::of("sagas", &"?", row);
-        let saga = row.saga(0, "id")?;
-        if row.get(1, "updated_at")? {
+        let row = RowReader::of("sagas", &"?", row);
+        let saga = row.saga("id")?;
+        if row.get("old")? {
             found.old.push(saga);
         }
         seen += 1;
-        let behind: bool = row.get(2, "created_at")?;
+        let behind: bool = row.get("young")?;
         found.next = Some(saga).filter(|_| seen == at_most && !behind);
     }
     Ok(found)
 }
 
 fn bulk_of_sagas(connection: &Connection, sagas: &[SagaId]) -> Result<Vec<(SagaId, Bulk)>, Fault> {
-    let mut statement = connection.prepare_cached(sql!("bulk_of_sagas"))?;
+    let mut statement = connection.prepare_cached(sql!(retention::log_sizes))?;
     let mut bulks = Vec::with_capacity(sagas.len());
     for saga in sagas {
         let mut rows = statement.query([saga.0.as_bytes()])?;
         if let Some(row) = rows.next()? {
-            let row = Reading::of("saga_events", saga, row);
-            bulks.push((*saga, Bulk { rows: row.count(0, "count")?, bytes: row.count(1, "data")? }));
+            let row = RowReader::of("saga_events", saga, row);
+            bulks.push((*saga, Bulk { rows: row.count("events")?, bytes: row.count("bytes")? }));
         }
     }
     Ok(bulks)
 }
 
 fn keys_of_sagas(connection: &Connection, sagas: &[SagaId]) -> Result<Vec<Key>, Fault> {
-    keys(connection, sql!("keys_of_sagas"), [listed(sagas)])
+    keys(connection, sql!(idempotency::of_sagas), [listed(sagas)])
 }
 
 /// The row goes first, then what belongs to it: a log that lost its row can go, and none before.
@@ -147,11 +147,11 @@ fn remove_sagas(
 ) -> Result<Gone, Fault> {
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let removed = {
-        let mut statement = transaction.prepare_cached(sql!("remove_sagas"))?;
+        let mut statement = transaction.prepare_cached(sql!(retention::remove_sagas))?;
         let mut rows = statement.query(params![listed(sagas), status.as_str(), before(age, now)])?;
         let mut removed = Vec::with_capacity(sagas.len());
         while let Some(row) = rows.next()? {
-            removed.push(Reading::of("sagas", &"?", row).saga(0, "id")?);
+            removed.push(RowReader::of("sagas", &"?", row).saga("id")?);
         }
         removed
     };
@@ -172,23 +172,21 @@ fn remove_belongings(connection: &Connection, saga: SagaId, gone: &mut Gone) -> 
         Ok(Some(Event::SagaStarted(started))) => {
             for (name, value) in &started.attributes {
                 connection
-                    .prepare_cached(
-                        "delete from saga_attributes where name = ?1 and value = ?2 and saga_id = ?3",
-                    )?
+                    .prepare_cached(sql!(retention::remove_attribute))?
                     .execute(params![name, value, id])?;
             }
         }
         // Where it cannot, all there are are gone through. That takes long, and happens to nobody whose rows are left alone.
         Err(Fault::Store(Error::Corrupt(_))) => {
-            remove("delete from saga_attributes where saga_id = ?1")?;
+            remove(sql!(retention::remove_attributes))?;
         }
         Err(fault) => return Err(fault),
         Ok(_) => {}
     }
-    gone.events += remove("delete from saga_events where saga_id = ?1")?;
-    remove("delete from saga_inbox where saga_id = ?1")?;
-    gone.jobs += remove("delete from jobs where saga_id = ?1 and status in ('Completed', 'Failed')")?;
-    gone.keys += remove("delete from idempotency_ledger where saga_id = ?1")?;
+    gone.events += remove(sql!(retention::remove_log))?;
+    remove(sql!(inbox::clear))?;
+    gone.jobs += remove(sql!(retention::remove_jobs))?;
+    gone.keys += remove(sql!(retention::remove_keys))?;
     Ok(())
 }
 
@@ -200,16 +198,16 @@ fn old_messages(
     after: Option<i64>,
     at_most: usize,
 ) -> Result<OldMessages, Fault> {
-    let mut statement = connection.prepare_cached(sql!("old_messages"))?;
+    let mut statement = connection.prepare_cached(sql!(retention::old_messages))?;
     let values = params![status.as_str(), before, limit(at_most), besides, after.unwrap_or_default()];
     let mut rows = statement.query(values)?;
     let mut found = OldMessages::default();
     let mut seen = 0;
     while let Some(row) = rows.next()? {
-        let row = Reading::of("outbox", &"?", row);
-        let id = row.get(0, "id")?;
-        if row.get(2, "updated_at")? {
-            found.old.push(OldMessage { id, bytes: row.count(1, "payload")? });
+        let row = RowReader::of("outbox", &"?", row);
+        let id = row.get("id")?;
+        if row.get("old")? {
+            found.old.push(OldMessage { id, bytes: row.count("bytes")? });
         }
         seen += 1;
         found.next = Some(id).filter(|_| seen == at_most);
@@ -221,7 +219,7 @@ fn remove_messages(connection: &Connection, messages: &[i64]) -> Result<u64, Fau
     let ids: Vec<String> = messages.iter().map(i64::to_string).collect();
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let removed = {
-        let mut statement = transaction.prepare_cached(sql!("remove_messages"))?;
+        let mut statement = transaction.prepare_cached(sql!(retention::remove_messages))?;
         let mut rows = statement.query([format!("[{}]", ids.join(","))])?;
         let mut removed = 0;
         while rows.next()?.is_some() {
@@ -240,16 +238,16 @@ fn old_keys(
     at_most: usize,
     now: Timestamp,
 ) -> Result<OldKeys, Fault> {
-    let mut statement = connection.prepare_cached(sql!("old_keys"))?;
+    let mut statement = connection.prepare_cached(sql!(idempotency::old))?;
     let (at, scope, key) = after
         .map_or((i64::MIN, String::new(), String::new()), |name| (name.at.as_micros(), name.scope, name.key));
     let mut rows = statement.query(params![before(age, now), at, scope, key, limit(at_most)])?;
     let mut found = OldKeys::default();
     let mut seen = 0;
     while let Some(row) = rows.next()? {
-        let row = Reading::of("idempotency_ledger", &"?", row);
-        let name = KeyName { at: row.time(5, "at")?, scope: row.get(0, "scope")?, key: row.get(1, "key")? };
-        if row.get(7, "key")? {
+        let row = RowReader::of("idempotency_ledger", &"?", row);
+        let name = KeyName { at: row.time("at")?, scope: row.get("scope")?, key: row.get("key")? };
+        if row.get("old")? {
             found.old.push(OldKey { kept: read_key(&row), name: name.clone() });
         }
         seen += 1;
@@ -263,20 +261,20 @@ fn keys(connection: &Connection, sql: &str, values: impl rusqlite::Params) -> Re
     let mut rows = statement.query(values)?;
     let mut keys = Vec::new();
     while let Some(row) = rows.next()? {
-        keys.push(read_key(&Reading::of("idempotency_ledger", &"?", row))?);
+        keys.push(read_key(&RowReader::of("idempotency_ledger", &"?", row))?);
     }
     Ok(keys)
 }
 
-fn read_key(row: &Reading<'_>) -> Result<Key, Corrupt> {
+fn read_key(row: &RowReader<'_>) -> Result<Key, Corrupt> {
     Ok(Key {
-        scope: row.get(0, "scope")?,
-        key: row.get(1, "key")?,
-        digest: Digest(row.bytes(2, "digest")?),
-        state: row.get(3, "state")?,
-        result: row.optional_text(4, "result")?.map(|_| row.payload(4, "result")).transpose()?,
-        at: row.time(5, "at")?,
-        saga: row.get::<Option<[u8; 16]>>(6, "saga_id")?.map(|_| row.saga(6, "saga_id")).transpose()?,
+        scope: row.get("scope")?,
+        key: row.get("key")?,
+        digest: Digest(row.bytes("digest")?),
+        state: row.get("state")?,
+        result: row.optional_text("result")?.map(|_| row.payload("result")).transpose()?,
+        at: row.time("at")?,
+        saga: row.get::<Option<[u8; 16]>>("saga_id")?.map(|_| row.saga("saga_id")).transpose()?,
     })
 }
 
@@ -284,7 +282,7 @@ fn remove_keys(connection: &Connection, keys: &[KeyName]) -> Result<u64, Fault> 
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let mut removed = 0;
     for key in keys {
-        let mut statement = transaction.prepare_cached(sql!("remove_key"))?;
+        let mut statement = transaction.prepare_cached(sql!(idempotency::remove))?;
         removed += statement.execute(params![key.scope, key.key, key.at.as_micros()])? as u64;
     }
     transaction.commit()?;

@@ -6,7 +6,7 @@ use backstitch_kernel::saga::{Recorded, codec};
 use rusqlite::{Connection, Row, params};
 
 use super::fault::Fault;
-use super::values::{Reading, integer, limit};
+use super::values::{RowReader, integer, limit};
 use super::{SqliteStore, commit, list, sql};
 use crate::inbox::Received;
 use crate::store::{
@@ -48,10 +48,6 @@ impl SagaStore for SqliteStore {
     }
 }
 
-/// The columns that [`summary`] reads, in its order.
-pub(super) const SUMMARY: &str = "sagas.id, definition, version, status, paused, failed_step, owner, wake_at, \
-                                  correlation_id, created_at, updated_at";
-
 /// Each of these that exists, whole and as of one moment.
 fn load(connection: &Connection, sagas: &[SagaId]) -> Result<Vec<Stored>, Fault> {
     let snapshot = connection.unchecked_transaction()?;
@@ -66,7 +62,7 @@ fn load(connection: &Connection, sagas: &[SagaId]) -> Result<Vec<Stored>, Fault>
 
 /// The row of each of these that exists.
 fn rows(connection: &Connection, sagas: &[SagaId]) -> Result<Vec<Summary>, Fault> {
-    let mut statement = connection.prepare_cached(sql!("load_row"))?;
+    let mut statement = connection.prepare_cached(sql!(sagas::load))?;
     let mut found = Vec::with_capacity(sagas.len());
     for saga in sagas {
         let mut rows = statement.query([saga.0.as_bytes()])?;
@@ -78,7 +74,7 @@ fn rows(connection: &Connection, sagas: &[SagaId]) -> Result<Vec<Summary>, Fault
 }
 
 fn load_one(connection: &Connection, saga: SagaId) -> Result<Option<Stored>, Fault> {
-    let mut statement = connection.prepare_cached(sql!("load_row"))?;
+    let mut statement = connection.prepare_cached(sql!(sagas::load))?;
     let mut rows = statement.query([saga.0.as_bytes()])?;
     let Some(row) = rows.next()? else {
         return Ok(None);
@@ -87,27 +83,27 @@ fn load_one(connection: &Connection, saga: SagaId) -> Result<Option<Stored>, Fau
         summary: summary(row)?,
         log: log(connection, saga, 0, usize::MAX)?,
         inbox: inbox(connection, saga)?,
-        inbox_seq: Reading::of("sagas", &saga, row).count(11, "inbox_seq")?,
+        inbox_seq: RowReader::of("sagas", &saga, row).count("inbox_seq")?,
     }))
 }
 
-/// A row of the columns [`SUMMARY`].
+/// A row of the columns `sagas::summary`.
 pub(super) fn summary(row: &Row<'_>) -> Result<Summary, Corrupt> {
-    let id = Reading::of("sagas", &"?", row).saga(0, "id")?;
-    let row = Reading::of("sagas", &id, row);
+    let id = RowReader::of("sagas", &"?", row).saga("id")?;
+    let row = RowReader::of("sagas", &id, row);
     Ok(Summary {
         id,
-        definition: row.text(1, "definition")?.into(),
-        version: row.count(2, "version")?,
-        status: row.status(3)?,
-        paused: row.get(4, "paused")?,
-        failed_step: row.optional_step(5, "failed_step")?,
+        definition: row.text("definition")?.into(),
+        version: row.count("version")?,
+        status: row.status()?,
+        paused: row.get("paused")?,
+        failed_step: row.optional_step("failed_step")?,
         stuck: None,
-        owner: row.get(6, "owner")?,
-        wake_at: row.optional_time(7, "wake_at")?,
-        correlation_id: row.get(8, "correlation_id")?,
-        created_at: row.time(9, "created_at")?,
-        updated_at: row.time(10, "updated_at")?,
+        owner: row.get("owner")?,
+        wake_at: row.optional_time("wake_at")?,
+        correlation_id: row.get("correlation_id")?,
+        created_at: row.time("created_at")?,
+        updated_at: row.time("updated_at")?,
     })
 }
 
@@ -118,7 +114,7 @@ pub(super) fn log(
     after: u64,
     at_most: usize,
 ) -> Result<Vec<Recorded>, Fault> {
-    let mut statement = connection.prepare_cached(sql!("load_log"))?;
+    let mut statement = connection.prepare_cached(sql!(sagas::log))?;
     let mut rows = statement.query(params![saga.0.as_bytes(), integer(after), limit(at_most)])?;
     let mut log = Vec::new();
     while let Some(row) = rows.next()? {
@@ -128,29 +124,29 @@ pub(super) fn log(
 }
 
 fn recorded(saga: SagaId, row: &Row<'_>) -> Result<Recorded, Corrupt> {
-    let row = Reading::of("saga_events", &saga, row);
+    let row = RowReader::of("saga_events", &saga, row);
     let event = codec::event(
-        row.text(2, "type")?,
-        row.optional_text(3, "step")?,
-        row.get(4, "attempt")?,
-        row.optional_text(5, "data")?,
+        row.text("type")?,
+        row.optional_text("step")?,
+        row.get("attempt")?,
+        row.optional_text("data")?,
     );
     Ok(Recorded {
-        seq: row.count(0, "seq")?,
-        at: row.time(1, "at")?,
+        seq: row.count("seq")?,
+        at: row.time("at")?,
         event: event.map_err(|why| Corrupt::of("saga_events", "data", saga, &why))?,
     })
 }
 
 fn inbox(connection: &Connection, saga: SagaId) -> Result<Vec<Received>, Fault> {
-    let mut statement = connection.prepare_cached(sql!("load_inbox"))?;
+    let mut statement = connection.prepare_cached(sql!(inbox::load))?;
     let mut rows = statement.query([saga.0.as_bytes()])?;
     let mut inbox = Vec::new();
     while let Some(row) = rows.next()? {
-        let row = Reading::of("saga_inbox", &saga, row);
-        let message = serde_json::from_str(row.text(1, "body")?);
+        let row = RowReader::of("saga_inbox", &saga, row);
+        let message = serde_json::from_str(row.text("body")?);
         inbox.push(Received {
-            seq: row.count(0, "seq")?,
+            seq: row.count("seq")?,
             message: message.map_err(|why| Corrupt::of("saga_inbox", "body", saga, &why))?,
         });
     }
@@ -159,10 +155,10 @@ fn inbox(connection: &Connection, saga: SagaId) -> Result<Vec<Received>, Fault> 
 
 /// How far these logs go.
 fn heads(connection: &Connection, ids: &[SagaId]) -> Result<Vec<LogHead>, Fault> {
-    let mut statement = connection.prepare_cached(sql!("head"))?;
+    let mut statement = connection.prepare_cached(sql!(sagas::heads))?;
     let mut heads = Vec::with_capacity(ids.len());
     for id in ids {
-        let seq: Option<u32> = statement.query_one([id.0.as_bytes()], |row| row.get(0))?;
+        let seq: Option<u32> = statement.query_one([id.0.as_bytes()], |row| row.get("seq"))?;
         heads.extend(seq.map(|seq| LogHead { log: *id, seq: seq.into() }));
     }
     Ok(heads)

@@ -20,14 +20,14 @@ pub(super) fn limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// A row that is being read.
-pub(super) struct Reading<'r> {
+/// A row whose columns are read by name.
+pub(super) struct RowReader<'r> {
     table: &'static str,
     id: &'r dyn Display,
     row: &'r Row<'r>,
 }
 
-impl<'r> Reading<'r> {
+impl<'r> RowReader<'r> {
     /// The row of this id; an error message will name both.
     pub(super) fn of(table: &'static str, id: &'r dyn Display, row: &'r Row<'r>) -> Self {
         Self { table, id, row }
@@ -38,80 +38,64 @@ impl<'r> Reading<'r> {
     }
 
     /// The value as it stands.
-    pub(super) fn get<T: FromSql>(&self, index: usize, column: &'static str) -> Result<T, Corrupt> {
-        self.row.get(index).map_err(|why| self.corrupt(column, &why))
+    pub(super) fn get<T: FromSql>(&self, column: &'static str) -> Result<T, Corrupt> {
+        self.row.get(column).map_err(|why| self.corrupt(column, &why))
     }
 
     /// Text, without a copy of it.
-    pub(super) fn text(&self, index: usize, column: &'static str) -> Result<&'r str, Corrupt> {
-        let value = self.row.get_ref(index).map_err(|why| self.corrupt(column, &why))?;
+    pub(super) fn text(&self, column: &'static str) -> Result<&'r str, Corrupt> {
+        let value = self.row.get_ref(column).map_err(|why| self.corrupt(column, &why))?;
         value.as_str().map_err(|why| self.corrupt(column, &why))
     }
 
     /// Text that may be absent.
-    pub(super) fn optional_text(
-        &self,
-        index: usize,
-        column: &'static str,
-    ) -> Result<Option<&'r str>, Corrupt> {
-        let value = self.row.get_ref(index).map_err(|why| self.corrupt(column, &why))?;
+    pub(super) fn optional_text(&self, column: &'static str) -> Result<Option<&'r str>, Corrupt> {
+        let value = self.row.get_ref(column).map_err(|why| self.corrupt(column, &why))?;
         value.as_str_or_null().map_err(|why| self.corrupt(column, &why))
     }
 
     /// A number that cannot be negative.
-    pub(super) fn count<T: TryFrom<i64>>(&self, index: usize, column: &'static str) -> Result<T, Corrupt>
+    pub(super) fn count<T: TryFrom<i64>>(&self, column: &'static str) -> Result<T, Corrupt>
     where
         T::Error: Display,
     {
-        let number: i64 = self.get(index, column)?;
+        let number: i64 = self.get(column)?;
         T::try_from(number).map_err(|why| self.corrupt(column, &format!("{number}: {why}")))
     }
 
     /// Exactly so many bytes.
-    pub(super) fn bytes<const N: usize>(
-        &self,
-        index: usize,
-        column: &'static str,
-    ) -> Result<[u8; N], Corrupt> {
-        self.get(index, column)
+    pub(super) fn bytes<const N: usize>(&self, column: &'static str) -> Result<[u8; N], Corrupt> {
+        self.get(column)
     }
 
     /// A saga's id.
-    pub(super) fn saga(&self, index: usize, column: &'static str) -> Result<SagaId, Corrupt> {
-        Ok(SagaId(Uuid::from_bytes(self.bytes(index, column)?)))
+    pub(super) fn saga(&self, column: &'static str) -> Result<SagaId, Corrupt> {
+        Ok(SagaId(Uuid::from_bytes(self.bytes(column)?)))
     }
 
     /// A point in time.
-    pub(super) fn time(&self, index: usize, column: &'static str) -> Result<Timestamp, Corrupt> {
-        Ok(Timestamp::from_micros(self.get(index, column)?))
+    pub(super) fn time(&self, column: &'static str) -> Result<Timestamp, Corrupt> {
+        Ok(Timestamp::from_micros(self.get(column)?))
     }
 
     /// A point in time that may be absent.
-    pub(super) fn optional_time(
-        &self,
-        index: usize,
-        column: &'static str,
-    ) -> Result<Option<Timestamp>, Corrupt> {
-        Ok(self.get::<Option<i64>>(index, column)?.map(Timestamp::from_micros))
+    pub(super) fn optional_time(&self, column: &'static str) -> Result<Option<Timestamp>, Corrupt> {
+        Ok(self.get::<Option<i64>>(column)?.map(Timestamp::from_micros))
     }
 
     /// A step that may be absent.
-    pub(super) fn optional_step(
-        &self,
-        index: usize,
-        column: &'static str,
-    ) -> Result<Option<StepId>, Corrupt> {
-        Ok(self.optional_text(index, column)?.map(StepId::from))
+    pub(super) fn optional_step(&self, column: &'static str) -> Result<Option<StepId>, Corrupt> {
+        Ok(self.optional_text(column)?.map(StepId::from))
     }
 
     /// JSON.
-    pub(super) fn payload(&self, index: usize, column: &'static str) -> Result<Payload, Corrupt> {
-        Payload::parse(self.text(index, column)?).map_err(|why| self.corrupt(column, &why))
+    pub(super) fn payload(&self, column: &'static str) -> Result<Payload, Corrupt> {
+        Payload::parse(self.text(column)?).map_err(|why| self.corrupt(column, &why))
     }
 
     /// A saga's status.
-    pub(super) fn status(&self, index: usize) -> Result<Status, Corrupt> {
-        let name = self.text(index, "status")?;
+    pub(super) fn status(&self) -> Result<Status, Corrupt> {
+        let name = self.text("status")?;
         Status::parse(name).ok_or_else(|| self.corrupt("status", &format!("`{name}` is no status")))
     }
 }

@@ -1,7 +1,7 @@
 -- Those that are removed now. One node at a time does it: none waits for another, and whoever removes the last delivery of an
 -- event sees that it is the last.
 with turn as materialized (
-    select pg_try_advisory_xact_lock(hashtext('backstitch webhook retention')) as is_ours
+    select pg_try_advisory_xact_lock(hashtext(current_schema() || ' webhook retention')) as is_ours
 )
 select chosen.id::bigint
 from turn

@@ -148,8 +148,8 @@ async fn plan(stage: &Stage, sqlite: &'static str, postgres: &'static str) -> St
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_is_read_by_the_index_of_alerts_whatever_else_the_outbox_holds() {
-    const SQLITE: &str = include_str!("../../../queries/sqlite/alerts/list_alerts.sql");
-    const POSTGRES: &str = include_str!("../../../queries/postgres/alerts/list_alerts.sql");
+    const SQLITE: &str = backstitch::sql!(sqlite / alerts::list);
+    const POSTGRES: &str = backstitch::sql!(postgres / alerts::list);
     let [file, server] = Place::each().await;
 
     let stage = filled(file, "succeeded").await;
@@ -169,8 +169,8 @@ async fn a_page_is_read_by_the_index_of_alerts_whatever_else_the_outbox_holds() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn undelivered_alerts_are_found_by_index() {
-    const SQLITE: &str = include_str!("../../../queries/sqlite/alerts/undelivered.sql");
-    const POSTGRES: &str = include_str!("../../../queries/postgres/alerts/undelivered.sql");
+    const SQLITE: &str = backstitch::sql!(sqlite / alerts::undelivered);
+    const POSTGRES: &str = backstitch::sql!(postgres / alerts::undelivered);
     for place in Place::each().await {
         let stage = filled(place, "pending").await;
         let plan = plan(&stage, SQLITE, POSTGRES).await;

@@ -168,7 +168,7 @@ async fn key_in_an_open_transaction_delays_others_briefly() {
     let mut slow = session(&address).await;
     let open = slow.transaction().await.unwrap();
     let first = Commit { claim: claim("k", 1), ..start(new_id()) };
-    let verdict = backstitch::store::postgres::commit_in(&open, &first).await.unwrap();
+    let verdict = store.commit_in(&open, &first).await.unwrap();
     assert_eq!(verdict, Verdict::Applied);
 
     let mut batch: Vec<Commit> = (0..40).map(|_| start(new_id())).collect();
@@ -193,7 +193,7 @@ async fn fenced_decision_leaves_its_key_free() {
     let mut quicker = session(&address).await;
     let watcher = session(&address).await;
     let deciding = quicker.transaction().await.unwrap();
-    let first = backstitch::store::postgres::commit_in(&deciding, &go_on(saga, 3, 1)).await.unwrap();
+    let first = store.commit_in(&deciding, &go_on(saga, 3, 1)).await.unwrap();
     assert_eq!(first, Verdict::Applied);
     let second = tokio::spawn({
         let store = Arc::clone(&store);

@@ -3,6 +3,7 @@
 use std::ops::Deref;
 
 use backstitch_testkit::scale;
+use backstitch_testkit::sql::statement;
 use serde_json::Value;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
@@ -12,6 +13,11 @@ macro_rules! query {
     ($name:literal) => {
         include_str!(concat!("../../../../engine/queries/postgres/", $name, ".sql"))
     };
+}
+
+/// A statement of the engine.
+fn query(name: &str) -> String {
+    statement("engine", "postgres", name)
 }
 
 const FEW: i64 = 1_000;
@@ -90,15 +96,14 @@ async fn costs(messages: i64) -> [i64; 4] {
         nothing("text")
     );
     let settling = pages(&client, query!("settle_outbox"), &ends, "CTE told").await;
-    let newest = include_str!("../../../../engine/src/store/postgres/newest_of_topic.sql");
     let rare_ones = "(array['aborted', 'sending', 'succeeded'], 'topic-3', 9223372036854775807, 10)";
-    let listing = pages(&client, newest, rare_ones, "").await;
+    let listing = pages(&client, &query("messages::of_topic"), rare_ones, "").await;
     [looking, claiming, settling, listing]
 }
 
 async fn cost_of_ages(messages: i64) -> i64 {
     let client = filled(messages).await;
-    pages(&client, query!("outbox_ages"), "", "").await
+    pages(&client, &query("diagnostics::outbox_ages"), "", "").await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,15 +1,15 @@
 //! What a look for work that nobody looks after costs does not depend on how many sagas there are, live or over.
 
 use backstitch_testkit::scale;
+use backstitch_testkit::sql::statement;
 use tokio_postgres::Client;
 
 use super::flat_outbox::pages;
 use super::support::fresh_client;
 
-macro_rules! query {
-    ($name:literal) => {
-        include_str!(concat!("../../../../engine/queries/postgres/", $name, ".sql"))
-    };
+/// A statement of the engine.
+fn query(name: &str) -> String {
+    statement("engine", "postgres", name)
 }
 
 const FEW: i64 = 1_000;
@@ -48,7 +48,7 @@ async fn cost_of_stuck(count: i64) -> i64 {
          vacuum analyze sagas; vacuum analyze document_versions"
     );
     execute_each(&client, &rows).await;
-    pages(&client, query!("health_stuck"), "(now() + interval '1 hour', 100)", "").await
+    pages(&client, &query("sagas::stuck"), "(now() + interval '1 hour', 100)", "").await
 }
 
 /// One by one: vacuum cannot run among others.
@@ -62,11 +62,11 @@ async fn costs(count: i64) -> [i64; 6] {
     let client = fresh_client().await;
     fill(&client, count).await;
     [
-        pages(&client, query!("survey_adrift"), "(100)", "").await,
-        pages(&client, query!("survey_owners"), "(100)", "").await,
-        pages(&client, query!("survey_waiting"), "(100)", "").await,
-        pages(&client, query!("survey_leased"), "(100)", "").await,
-        pages(&client, query!("survey_pending"), "(100)", "").await,
+        pages(&client, &query("sagas::orphaned"), "(100)", "").await,
+        pages(&client, &query("diagnostics::owners"), "(100)", "").await,
+        pages(&client, &query("diagnostics::waiting_sagas"), "(100)", "").await,
+        pages(&client, &query("diagnostics::leased_queues"), "(100)", "").await,
+        pages(&client, &query("diagnostics::pending_queues"), "(100)", "").await,
         cost_of_stuck(count).await,
     ]
 }

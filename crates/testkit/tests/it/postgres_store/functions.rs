@@ -5,7 +5,7 @@ use backstitch::kernel::saga::{Event, Status};
 use backstitch::kernel::{Payload, Timestamp};
 use backstitch::outbox::Receiving;
 use backstitch::store::documents::{Becomes, DocumentStore, DocumentVersion, SAGA};
-use backstitch::store::postgres::{PostgresStore, commit_in};
+use backstitch::store::postgres::PostgresStore;
 use backstitch::store::{MessageStore as _, SagaStore as _, Verdict};
 use backstitch::{Context, Engine, MAX_ATTRIBUTES, MAX_LABEL, Options, Saga, Step};
 use serde_json::json;
@@ -325,7 +325,7 @@ async fn rolled_back_transaction_leaves_nothing() {
         transaction.query_one("select backstitch.start('trip', 'null', 'k')", &[]).await.unwrap();
     let by_function = SagaId(by_function.get(0));
     let by_library = start(new_id());
-    assert_eq!(commit_in(&transaction, &by_library).await.unwrap(), Verdict::Applied);
+    assert_eq!(store.commit_in(&transaction, &by_library).await.unwrap(), Verdict::Applied);
     transaction.query_one("select backstitch.publish('orders', 'm', '{}')", &[]).await.unwrap();
     transaction.rollback().await.unwrap();
 
@@ -393,8 +393,8 @@ async fn the_callers_path_and_isolation_do_not_matter_to_the_library() {
         session.build_transaction().isolation_level(tokio_postgres::IsolationLevel::Serializable);
     let transaction = serializable.start().await.unwrap();
     let commit = start(new_id());
-    assert_eq!(commit_in(&transaction, &commit).await.unwrap(), Verdict::Applied);
-    assert_eq!(commit_in(&transaction, &commit).await.unwrap(), Verdict::Fenced);
+    assert_eq!(store.commit_in(&transaction, &commit).await.unwrap(), Verdict::Applied);
+    assert_eq!(store.commit_in(&transaction, &commit).await.unwrap(), Verdict::Fenced);
     transaction.commit().await.unwrap();
     assert_eq!(log(&store, commit.saga).await.len(), 2);
 }

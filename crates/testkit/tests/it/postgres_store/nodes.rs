@@ -124,7 +124,7 @@ async fn who_appends_while_an_heir_looks_keeps_the_saga() {
     let mut deciding = session(&address).await;
     let watcher = session(&address).await;
     let decision = deciding.transaction().await.unwrap();
-    let verdict = backstitch::store::postgres::commit_in(&decision, &go_on(sagas[0], 3, 2)).await.unwrap();
+    let verdict = store.commit_in(&decision, &go_on(sagas[0], 3, 2)).await.unwrap();
     assert_eq!(verdict, Verdict::Applied);
     let adopting = tokio::spawn({
         let store = Arc::clone(&store);

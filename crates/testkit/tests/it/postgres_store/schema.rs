@@ -1,10 +1,11 @@
 //! How a database gets its schema.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use backstitch::store::Error;
 use backstitch::store::postgres::PostgresStore;
 use backstitch_testkit::postgres::empty_database;
+use backstitch_testkit::sql::{NamedStatement, statements};
 
 use crate::postgres_store::support::{fresh_store, session};
 use crate::repository;
@@ -97,18 +98,10 @@ async fn every_statement_fits_the_schema() {
     let (_, address) = fresh_store().await;
     let session = session(&address).await;
     session.batch_execute("set search_path = backstitch").await.unwrap();
-    let engine = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine");
-    let mut prepared = 0;
-    for folder in ["queries/postgres", "src/store/postgres"] {
-        for entry in std::fs::read_dir(engine.join(folder)).unwrap() {
-            let path = entry.unwrap().path();
-            if path.extension().is_some_and(|extension| extension == "sql") {
-                let statement = std::fs::read_to_string(&path).unwrap();
-                let fits = session.prepare(&statement).await;
-                assert!(fits.is_ok(), "{}: {:?}", path.display(), fits.err());
-                prepared += 1;
-            }
-        }
+    let statements = statements("engine", "postgres");
+    for NamedStatement { name, text, .. } in &statements {
+        let fits = session.prepare(text).await;
+        assert!(fits.is_ok(), "{name}: {:?}", fits.err());
     }
-    assert!(prepared > 20, "only {prepared} statements were found");
+    assert!(statements.len() > 50, "only {} statements were found", statements.len());
 }

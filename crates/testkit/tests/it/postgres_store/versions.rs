@@ -5,7 +5,7 @@ use std::time::Duration;
 use backstitch::store::nodes::Node;
 use backstitch::store::postgres::{PostgresStore, migrate};
 use backstitch::store::product::{Migration, Schema};
-use backstitch::store::{Error, NodeStore as _};
+use backstitch::store::{Error, NodeStore as _, SchemaName};
 use backstitch::{Announced, Context, Engine, Options, Saga, Step};
 use backstitch_testkit::postgres::{empty_database, fresh_database};
 use tokio_postgres::Client;
@@ -27,7 +27,7 @@ async fn older_database() -> (String, Client) {
     let migrations = repository::files_under(&repository::root().join("crates/engine/migrations/postgres"));
     let older = migrations.iter().take_while(|path| !path.ends_with("0010_mixed_versions.sql"));
     for (version, path) in (1_i64..).zip(older) {
-        client.batch_execute(&repository::read(path)).await.unwrap();
+        client.batch_execute(&SchemaName::default().qualify(&repository::read(path))).await.unwrap();
         let done = "insert into product_migrations (product, version, name) values ('engine', $1, 'older')";
         client.execute(done, &[&version]).await.unwrap();
     }
@@ -185,7 +185,7 @@ async fn breaking_migration_needs_no_nodes_table() {
     let pool = backstitch::store::postgres::pool_at(&empty_database().await, 1).unwrap();
     let mut client = pool.get().await.unwrap();
     for schema in [&BREAKING_FROM_THE_START, &NEWER] {
-        migrate(&mut client, schema).await.unwrap();
+        migrate(&mut client, &SchemaName::default(), schema).await.unwrap();
     }
 }
 

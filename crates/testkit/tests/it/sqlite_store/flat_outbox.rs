@@ -2,6 +2,7 @@
 
 use backstitch_kernel::Timestamp;
 use backstitch_testkit::scale;
+use backstitch_testkit::sql::statement;
 use rusqlite::{Connection, Params, StatementStatus, params};
 
 use super::support::{Place, now};
@@ -10,6 +11,11 @@ macro_rules! query {
     ($name:literal) => {
         include_str!(concat!("../../../../engine/queries/sqlite/", $name, ".sql"))
     };
+}
+
+/// A statement of the engine.
+fn query(name: &str) -> String {
+    statement("engine", "sqlite", name)
 }
 
 const FEW: i64 = 1_000;
@@ -81,7 +87,7 @@ fn costs(messages: i64) -> [i32; 3] {
 
 fn cost_of_ages(messages: i64) -> i32 {
     let (_place, connection) = outbox_with(messages);
-    steps(&connection, query!("outbox_ages"), []).0
+    steps(&connection, &query("diagnostics::outbox_ages"), []).0
 }
 
 #[test]

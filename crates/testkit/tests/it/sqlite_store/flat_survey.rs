@@ -1,14 +1,14 @@
 //! What a look for work that nobody looks after costs does not depend on how many sagas there are, live or over.
 
 use backstitch_testkit::scale;
+use backstitch_testkit::sql::statement;
 use rusqlite::{Connection, Params, StatementStatus, params};
 
 use super::support::{Place, now};
 
-macro_rules! query {
-    ($name:literal) => {
-        include_str!(concat!("../../../../engine/queries/sqlite/", $name, ".sql"))
-    };
+/// A statement of the engine.
+fn query(name: &str) -> String {
+    statement("engine", "sqlite", name)
 }
 
 const FEW: i64 = 1_000;
@@ -59,7 +59,7 @@ fn cost_of_stuck(count: i64) -> i32 {
         )
         .unwrap();
     let now = now().as_micros();
-    let (steps, found) = steps(&connection, query!("health_stuck"), params![now, 100]);
+    let (steps, found) = steps(&connection, &query("sagas::stuck"), params![now, 100]);
     assert!(!found);
     steps
 }
@@ -73,11 +73,11 @@ fn waiting_sagas_cost_nothing_in_the_stuck_query() {
 fn costs(count: i64) -> [i32; 5] {
     let (_place, connection) = sagas(count);
     let asked = [
-        steps(&connection, query!("survey_adrift"), [100]),
-        steps(&connection, query!("survey_owners"), params!["definition-1", 1, 5]),
-        steps(&connection, query!("survey_waiting"), params!["definition-1", 1]),
-        steps(&connection, query!("survey_leased"), ["queue-3"]),
-        steps(&connection, query!("survey_pending"), ["queue-3"]),
+        steps(&connection, &query("sagas::orphaned"), [100]),
+        steps(&connection, &query("diagnostics::owners"), params!["definition-1", 1, 5]),
+        steps(&connection, &query("diagnostics::waiting_sagas"), params!["definition-1", 1]),
+        steps(&connection, &query("diagnostics::leased_queues"), ["queue-3"]),
+        steps(&connection, &query("diagnostics::pending_queues"), ["queue-3"]),
     ];
     assert_eq!(asked.map(|(_, found)| found), [false, true, true, true, true]);
     asked.map(|(steps, _)| steps)
@@ -99,9 +99,9 @@ fn costs_of_counts(count: i64) -> [i32; 3] {
     connection.execute_batch(kept).unwrap();
     let (later, enough) = (now().as_micros() + count, 10_001);
     let asked = [
-        steps(&connection, query!("health_active"), [enough]),
-        steps(&connection, query!("health_unregistered"), params![later, enough]),
-        steps(&connection, query!("in_flight"), params!["definition-1", enough]),
+        steps(&connection, &query("diagnostics::active"), [enough]),
+        steps(&connection, &query("diagnostics::unregistered"), params![later, enough]),
+        steps(&connection, &query("documents::in_flight"), params!["definition-1", enough]),
     ];
     assert_eq!(asked.map(|(_, found)| found), [true; 3]);
     asked.map(|(steps, _)| steps)

@@ -1,41 +1,27 @@
 //! The queries, on a fresh database.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use backstitch::store::sqlite::allow_guarded_writes;
+use backstitch_testkit::sql::{NamedStatement, statements};
 use rusqlite::Connection;
 
 use super::support::Place;
 
-/// A fresh database, and every query with its name.
-fn queries() -> (Place, Connection, Vec<(String, String)>) {
+/// A fresh database, and every statement.
+fn queries() -> (Place, Connection, Vec<NamedStatement>) {
     let place = Place::new();
     drop(place.open());
     let connection = place.beside();
     allow_guarded_writes(&connection).unwrap();
-    let engine = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine");
-    let mut files: Vec<PathBuf> = ["queries/sqlite", "src/store/sqlite"]
-        .iter()
-        .flat_map(|folder| fs::read_dir(engine.join(folder)).unwrap())
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "sql"))
-        .collect();
-    files.sort();
-    assert!(files.len() > 20, "the queries are somewhere else now");
-    let named = files.iter().map(|file| {
-        let name = file.file_stem().unwrap().to_string_lossy().into_owned();
-        (name, fs::read_to_string(file).unwrap())
-    });
-    let named = named.collect();
-    (place, connection, named)
+    let statements = statements("engine", "sqlite");
+    assert!(statements.len() > 50, "the statements are somewhere else now");
+    (place, connection, statements)
 }
 
 #[test]
 fn every_query_can_be_prepared() {
     let (_place, connection, queries) = queries();
-    for (name, sql) in queries {
-        if let Err(why) = connection.prepare(&sql) {
+    for NamedStatement { name, text, .. } in queries {
+        if let Err(why) = connection.prepare(&text) {
             panic!("{name}: {why}");
         }
     }
@@ -64,8 +50,8 @@ fn no_query_reads_a_table_that_grows_from_end_to_end() {
         "saga_inbox",
         "(subquery-",
     ];
-    for (name, sql) in queries {
-        let whole: Vec<_> = plan(&connection, &sql)
+    for NamedStatement { name, text, .. } in queries {
+        let whole: Vec<_> = plan(&connection, &text)
             .into_iter()
             .filter(|line| line.starts_with("SCAN") && !small.iter().any(|small| line.contains(small)))
             .collect();
@@ -76,8 +62,9 @@ fn no_query_reads_a_table_that_grows_from_end_to_end() {
 #[test]
 fn adoption_query_reads_only_adoptable_sagas() {
     let (_place, connection, queries) = queries();
-    let (_, sql) = queries.iter().find(|(name, _)| name == "adopt_candidates").unwrap();
-    let searches: Vec<_> = plan(&connection, sql).into_iter().filter(|line| line.contains("sagas")).collect();
+    let candidates = queries.iter().find(|query| query.name == "ownership::candidates").unwrap();
+    let searches: Vec<_> =
+        plan(&connection, &candidates.text).into_iter().filter(|line| line.contains("sagas")).collect();
     assert_eq!(
         searches,
         [

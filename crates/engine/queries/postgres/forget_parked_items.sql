@@ -1,3 +1,0 @@
--- An item that was not rejected again for a day is no longer known.
-delete from parked_items
-where retry_at < clock() - interval '1 day'

@@ -1,1 +1,0 @@
-select max(seq) from saga_events where saga_id = ?1

@@ -1,4 +1,0 @@
-select seq, body
-from saga_inbox
-where saga_id = ?1
-order by seq

@@ -1,6 +1,0 @@
-select saga_id, seq, at, type, step, attempt, data
-from saga_events
-where saga_id = any ($1)
-    -- Lifecycles have their logs here too, and no sagas: whoever asks for one by its id finds nothing.
-    and type not like 'action.%' and type not like 'lifecycle.%'
-order by saga_id, seq

@@ -1,1 +1,0 @@
-select exists (select 1 from outbox where id = ?1 and topic = 'backstitch.alerts')

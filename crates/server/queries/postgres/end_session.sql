@@ -1,1 +1,0 @@
-insert into backstitch.ended_sessions (nonce, ends_at) values ($1, $2) on conflict do nothing

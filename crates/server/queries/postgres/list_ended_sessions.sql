@@ -1,1 +1,0 @@
-select nonce from backstitch.ended_sessions where ends_at > $1

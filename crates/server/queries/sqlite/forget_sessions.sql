@@ -1,1 +1,0 @@
-delete from ended_sessions where ends_at <= ?1

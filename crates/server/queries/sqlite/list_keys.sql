@@ -1,3 +1,0 @@
-select id, hash, role, name, last_four, created_at, expires_at, revoked_at
-from api_keys
-order by id

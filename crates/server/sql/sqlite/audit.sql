@@ -1,0 +1,18 @@
+-- Requests for changes, and their answers.
+
+-- name: insert
+insert into audit (at, key_id, key_name, role, peer, method, path, subject)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+returning id
+
+-- name: answer
+insert into audit_answers (audit_id, at, status, what)
+values (?1, ?2, ?3, ?4)
+
+-- name: list
+select audit.id, audit.at, key_id, key_name, role, peer, method, path, subject, status, what
+from audit
+    left join audit_answers on audit_answers.audit_id = audit.id
+where audit.id < ?1
+order by audit.id desc
+limit ?2
