@@ -215,7 +215,7 @@ impl Record {
 
     /// A row of a file as it is found.
     pub(crate) fn of_file_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
-        Self::of_file(row, &row.as_ref().column_names().into_iter().map(str::to_owned).collect())
+        Self::of_file(row, &row.as_ref().column_names().map(str::to_owned).collect())
     }
 
     fn of_file(row: &rusqlite::Row<'_>, names: &Arc<[String]>) -> rusqlite::Result<Self> {
@@ -275,7 +275,7 @@ pub(crate) fn on_file(
     values: &[Value],
 ) -> rusqlite::Result<Vec<Record>> {
     let mut statement = connection.prepare_cached(sql)?;
-    let names = statement.column_names().into_iter().map(str::to_owned).collect();
+    let names = statement.column_names().map(str::to_owned).collect();
     let rows = statement.query_map(rusqlite::params_from_iter(values), |row| Record::of_file(row, &names))?;
     rows.collect()
 }

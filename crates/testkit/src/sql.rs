@@ -15,9 +15,7 @@ pub struct NamedStatement {
     pub text: String,
 }
 
-/// The directory with the statements of a crate in a dialect.
-#[must_use]
-pub fn directory(package: &str, dialect: &str) -> PathBuf {
+fn directory(package: &str, dialect: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(package).join("sql").join(dialect)
 }
 
@@ -27,8 +25,10 @@ pub fn directory(package: &str, dialect: &str) -> PathBuf {
 /// When they cannot be read.
 #[must_use]
 pub fn statements(package: &str, dialect: &str) -> Vec<NamedStatement> {
-    let files = fs::read_dir(directory(package, dialect)).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<PathBuf> = files.collect();
+    let directory = directory(package, dialect);
+    let entries = fs::read_dir(&directory).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let entries = entries.unwrap_or_else(|why| panic!("{}: {why}", directory.display()));
+    let mut files: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).collect();
     files.sort();
     files.iter().flat_map(|path| in_file(path)).collect()
 }
@@ -44,8 +44,8 @@ pub fn statement(package: &str, dialect: &str, name: &str) -> String {
 }
 
 fn in_file(path: &Path) -> Vec<NamedStatement> {
-    let file = fs::read_to_string(path).unwrap();
-    let stem = path.file_stem().unwrap().to_string_lossy();
+    let file = fs::read_to_string(path).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let headings = file.lines().filter_map(|line| line.strip_prefix("-- name: "));
     let named = headings.map(|heading| {
         let (name, only) = heading.split_once(", ").unwrap_or((heading, ""));

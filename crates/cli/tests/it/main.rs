@@ -17,5 +17,6 @@ mod fuzz;
 mod guides;
 mod http;
 mod services;
+mod statements;
 mod stored_history;
 mod support;

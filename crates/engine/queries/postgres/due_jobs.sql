@@ -74,6 +74,6 @@ posted as (
 )
 select
     id, saga_id, queue, subject, payload, status, token, until, attempts, expiries, last_error,
-    (select pg_notify('backstitch_inbox', reached.id::text) from reached where reached.id = leased.saga_id)::text as told
+    (select pg_notify(current_schema() || '_inbox', reached.id::text) from reached where reached.id = leased.saga_id)::text as told
 from leased
 order by id

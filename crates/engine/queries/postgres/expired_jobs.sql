@@ -52,5 +52,5 @@ posted as (
     from reached
         join lost on lost.saga_id = reached.id
 )
-select id as saga_id, pg_notify('backstitch_inbox', id::text)::text as told
+select id as saga_id, pg_notify(current_schema() || '_inbox', id::text)::text as told
 from reached

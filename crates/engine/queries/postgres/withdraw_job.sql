@@ -27,5 +27,5 @@ posted as (
     select $3, id, inbox_seq, case when token = 0 then $4 else $5 end
     from reached
 )
-select token, (select pg_notify('backstitch_inbox', reached.id::text) from reached)::text as told
+select token, (select pg_notify(current_schema() || '_inbox', reached.id::text) from reached)::text as told
 from withdrawn

@@ -30,6 +30,7 @@ mod recovery_sqlite;
 mod repository;
 mod requirements;
 mod skewed_nodes;
+mod sql;
 mod sqlite_store;
 mod stalled_stores;
 mod start_in_transaction;

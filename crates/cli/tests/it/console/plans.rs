@@ -28,7 +28,7 @@ fn side(place: &Place) -> usize {
 }
 
 /// A query with its values written into it.
-fn filled(place: &Place, query: [String; 2], values: &[&str]) -> String {
+fn filled(place: &Place, query: &[String; 2], values: &[&str]) -> String {
     let mark = ['?', '$'][side(place)];
     (0..values.len())
         .rev()
@@ -49,8 +49,8 @@ async fn messages_are_counted_by_index() {
         let place = &stage.place;
         place.rows(FILL[side(place)]).await;
         place.rows(["analyze", "analyze outbox"][side(place)]).await;
-        let rare = filled(place, query("outbox::count_messages"), &["'pending'", "10001"]);
-        let topics = filled(place, query("outbox::count_topics"), &["50", "10001"]);
+        let rare = filled(place, &query("outbox::count_messages"), &["'pending'", "10001"]);
+        let topics = filled(place, &query("outbox::count_topics"), &["50", "10001"]);
         for (sql, index) in [(&rare, "idx_outbox_status"), (&topics, "outbox_topic")] {
             let plan = plan(place, sql).await;
             assert!(plan.contains(index) && !plan.contains("Seq Scan on outbox"), "{sql}: {plan}");

@@ -27,5 +27,5 @@ posted as (
     select $4, id, inbox_seq, $5
     from reached
 )
-select id, status, token, (select pg_notify('backstitch_inbox', reached.id::text) from reached)::text as told
+select id, status, token, (select pg_notify(current_schema() || '_inbox', reached.id::text) from reached)::text as told
 from found

@@ -71,7 +71,7 @@ pub async fn migrate(client: &mut Object, schema: &SchemaName, area: &Schema) ->
          set local lock_timeout = 0;
          select pg_advisory_xact_lock({LOCK} # hashtext('$schema'));
          create schema if not exists $schema;
-         create table if not exists $area.product_migrations (
+         create table if not exists $schema.product_migrations (
             version    bigint      not null,
             applied_at timestamptz not null default now(),
             product    text        not null,
@@ -85,7 +85,7 @@ pub async fn migrate(client: &mut Object, schema: &SchemaName, area: &Schema) ->
     refuse_older_nodes(&mut transaction, schema, area, found).await?;
     for (version, migration) in missing {
         apply(&mut transaction, &schema.qualify(migration.postgres)).await?;
-        let done = "insert into $area.product_migrations (product, version, name) values ($1, $2, $3)";
+        let done = "insert into $schema.product_migrations (product, version, name) values ($1, $2, $3)";
         transaction
             .execute(&schema.qualify(done), &[&area.product, &version, &migration.name])
             .await

@@ -15,6 +15,7 @@ mod ordering;
 mod pooling;
 mod rules;
 mod schema;
+mod schemas;
 mod silence;
 mod skewed_outbox;
 mod support;
