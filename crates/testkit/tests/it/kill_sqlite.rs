@@ -1,11 +1,11 @@
-//! kill -9 in a loop, on a file.
+//! kill -9 in a loop, on SQLite.
 
 use std::time::Duration;
 
 use backstitch_testkit::chaos::{process, rounds};
 
 const SEED: u64 = 1;
-/// On a file nobody waits for a lease: a new life takes over at once.
+/// SQLite needs no lease: a new process adopts at once.
 const LEASE: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread")]

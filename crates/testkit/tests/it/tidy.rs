@@ -1,4 +1,4 @@
-//! Style as a test: the rules of the code base that neither compiler nor linter knows.
+//! Style rules that neither compiler nor linter checks.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -94,7 +94,7 @@ fn routes_and_command_lines_stay_in_their_crates() {
     }
 }
 
-/// Databases know migrations by their numbers: one that has had a number is never given it again.
+/// Databases record migrations by number, so a number is never reused.
 #[test]
 fn a_migration_that_was_published_never_changes() {
     let lock = repository::read(&repository::root().join("crates/testkit/tests/published_migrations.sha256"));
@@ -152,7 +152,7 @@ fn no_source_file_is_too_long_to_read() {
 
 #[test]
 fn nothing_is_left_undone_or_ignored() {
-    // Put together here, so that this file does not find itself.
+    // Concatenated, so that this file does not match itself.
     let needles = [["todo", "!("], ["unimplemented", "!("], ["#[", "ignore"]].map(|parts| parts.concat());
     let mut found = Vec::new();
     for (path, source) in repository::rust_sources() {
@@ -165,7 +165,7 @@ fn nothing_is_left_undone_or_ignored() {
     assert_none(&found, "finish the code, or make the test run");
 }
 
-/// Cargo's own reading of the manifests, with what they inherit from the workspace.
+/// The manifests as cargo resolves them.
 fn manifests() -> Vec<Value> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
@@ -183,7 +183,7 @@ fn package<'a>(manifests: &'a [Value], name: &str) -> &'a Value {
     package.unwrap_or_else(|| panic!("the workspace has no package `{name}`: tell this test its new name"))
 }
 
-/// Development dependencies may point anywhere: they are not shipped.
+/// Development dependencies are not shipped, so they are not restricted.
 fn shipped_dependencies(package: &Value) -> impl Iterator<Item = &Value> {
     package["dependencies"].as_array().into_iter().flatten().filter(|dependency| dependency["kind"] != "dev")
 }
