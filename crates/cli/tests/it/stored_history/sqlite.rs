@@ -1,4 +1,4 @@
-//! Stored history in a SQLite file, under the statements of a program that is not ours.
+//! Stored history in a SQLite file, under statements of another program.
 
 use backstitch::store::sqlite::allow_guarded_writes;
 use rusqlite::Connection;
@@ -132,7 +132,7 @@ async fn sqlite_guards_hold_where_a_tool_supplies_the_collation() {
     refuses_every_change(&connection);
 }
 
-/// Statements on rows that only Backstitch writes, and what a program is told that has a collation of that name.
+/// Statements on rows that only Backstitch writes, and the refusal for a program with a collation of that name.
 const GUARDED: [(&str, &str); 10] = [
     (
         "insert or replace into saga_events select * from saga_events",
