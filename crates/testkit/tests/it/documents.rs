@@ -81,3 +81,9 @@ fn every_guide_is_in_the_list_of_guides() {
         assert!(name == "README.md" || list.contains(&format!("({name})")), "{name} is not in the list");
     }
 }
+
+#[test]
+fn architecture_has_at_most_1500_words() {
+    let words = repository::read(&repository::root().join("ARCHITECTURE.md")).split_whitespace().count();
+    assert!(words <= 1500, "ARCHITECTURE.md has {words} words: move details to an ADR");
+}

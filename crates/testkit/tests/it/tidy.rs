@@ -150,6 +150,29 @@ fn no_source_file_is_too_long_to_read() {
     assert_none(&long, &format!("over {MAX_LINES} lines: split the file by its reasons to exist"));
 }
 
+/// The crates whose tests already have short names.
+const SHORT_TEST_NAMES: [&str; 5] = ["bench", "cli", "demo", "kernel", "testkit"];
+const MAX_TEST_NAME: usize = 60;
+
+#[test]
+fn test_names_have_at_most_60_characters() {
+    let crates = repository::root().join("crates");
+    let mut long = Vec::new();
+    for (path, source) in repository::rust_sources() {
+        if SHORT_TEST_NAMES.iter().any(|name| path.starts_with(crates.join(name))) {
+            let names = test_names(&source).filter(|name| name.len() > MAX_TEST_NAME);
+            long.extend(names.map(|name| format!("{}: {name}", shown(&path))));
+        }
+    }
+    assert_none(&long, "a test name is a short claim");
+}
+
+#[test]
+fn test_names_are_found_behind_their_attribute() {
+    let source = ["#[", "test]\nfn one() {}\n#[", "tokio::test]\nasync fn two() {}\nfn helper() {}"].concat();
+    assert_eq!(test_names(&source).collect::<Vec<_>>(), ["one", "two"]);
+}
+
 #[test]
 fn nothing_is_left_undone_or_ignored() {
     // Concatenated, so that this file does not match itself.
@@ -176,6 +199,15 @@ fn manifests() -> Vec<Value> {
         panic!("cargo metadata: {error}\n{}", String::from_utf8_lossy(&output.stderr))
     });
     metadata["packages"].as_array().cloned().unwrap_or_default()
+}
+
+/// The name of the first function after each attribute of a test.
+fn test_names(source: &str) -> impl Iterator<Item = &str> {
+    ["#[test]", "#[tokio::test"]
+        .into_iter()
+        .flat_map(move |attribute| source.split(attribute).skip(1))
+        .filter_map(|rest| rest.split_once("fn ")?.1.split_once('('))
+        .map(|(name, _)| name)
 }
 
 fn package<'a>(manifests: &'a [Value], name: &str) -> &'a Value {
