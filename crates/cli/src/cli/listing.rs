@@ -13,7 +13,7 @@ use crate::commands::Failure;
 /// The part of a list.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Paging {
-    /// ListPage size.
+    /// Page size.
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u32>,
     /// The next page: the cursor at the end of the previous page.

@@ -1,4 +1,4 @@
-//! The benchmark measures what it says it measures, on every store.
+//! The benchmark measures what its output says, on every store.
 
 use std::process::{Command, Output};
 

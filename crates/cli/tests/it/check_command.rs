@@ -1,4 +1,4 @@
-//! `backstitch check` tells what a definition would do, or everything that is wrong with it.
+//! `backstitch check` shows the plans of a definition, or all its errors.
 
 use std::fs;
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! The demonstration, as somebody sees it who has just got the program.
+//! The demo, as a new user sees it.
 
 use std::path::Path;
 use std::process::{Output, Stdio};

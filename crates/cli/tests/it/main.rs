@@ -1,4 +1,4 @@
-//! The program and its server: the real binary over real sockets, on SQLite and PostgreSQL.
+//! The binary over real sockets, on SQLite and PostgreSQL.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -18,7 +18,7 @@ async fn within<T>(coming: impl Future<Output = T>) -> T {
     tokio::time::timeout(WITHIN, coming).await.unwrap_or_else(|_| panic!("nothing came within {WITHIN:?}"))
 }
 
-/// Whoever calls the services for one saga.
+/// A caller of the services for one saga.
 #[derive(Clone)]
 struct Caller {
     client: Client<HttpConnector, Full<Bytes>>,

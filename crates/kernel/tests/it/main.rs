@@ -1,4 +1,4 @@
-//! Decisions of the kernel, case by case.
+//! Tests of the kernel's decisions.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

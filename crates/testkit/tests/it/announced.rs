@@ -1,5 +1,6 @@
-//! What happens to sagas is told through the outbox: each announced event has its message and no message lacks its event,
-//! whichever way the event came about, on every store.
+//! Publishing of saga events: each published event has its message and no message lacks its event, whatever caused the
+//! event, on
+//! every store.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,12 +20,12 @@ use rusqlite::TransactionBehavior;
 use serde_json::Value;
 use tokio_postgres::NoTls;
 
-/// Long enough for anything here on a busy machine.
+/// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = backstitch_testkit::PATIENCE;
-/// More than there are of anything.
+/// A limit above every count here.
 const ALL: usize = 1000;
 
-/// Keeps what arrives.
+/// Keeps delivered messages.
 #[derive(Clone, Default)]
 struct Post(Arc<Mutex<Vec<Message>>>);
 
@@ -119,7 +120,7 @@ async fn ends(engine: &Engine, saga: SagaId) -> Status {
     engine.find(saga).await.unwrap().outcome().await.unwrap().status
 }
 
-/// Every way in which an event comes about.
+/// Every cause of an event.
 async fn play(place: &Place, post: &Post, events: &[&str]) -> Engine {
     let engine = place.open(post, events).await;
     let start = async |name: &str| engine.start(name, &Value::Null).await.unwrap().id();
@@ -135,7 +136,7 @@ async fn play(place: &Place, post: &Post, events: &[&str]) -> Engine {
     engine.resume(interrupted, "back").await.unwrap();
     reaches(&engine, interrupted, "saga.resumed").await;
     in_the_callers_transaction(place, &engine).await;
-    // One saga hangs, so this does not end in order; the next life takes it over.
+    // One saga hangs, so this is no clean shutdown; the next engine adopts it.
     let _ = engine.shutdown().await;
     let engine = place.open(post, events).await;
     reaches(&engine, interrupted, "saga.adopted").await;
@@ -146,7 +147,7 @@ async fn play(place: &Place, post: &Post, events: &[&str]) -> Engine {
     engine
 }
 
-/// One start that is committed, and one that is not.
+/// A committed start, and one that is rolled back.
 async fn in_the_callers_transaction(place: &Place, engine: &Engine) {
     let starting = || engine.start("succeeds", &Value::Null);
     let started = match place {
@@ -183,7 +184,7 @@ async fn in_the_callers_transaction(place: &Place, engine: &Engine) {
     assert_eq!(ends(engine, started).await, Status::Succeeded);
 }
 
-/// What the logs say was to be told, saga by saga: key and content.
+/// The messages that the logs imply, saga by saga: key and content.
 async fn owed(engine: &Engine, told: impl Fn(&str) -> bool) -> Vec<(SagaId, Vec<(String, Value)>)> {
     let cursor = Cursor { limit: ALL, before: None };
     let sagas = engine.list(&Filter::default(), &cursor).await.unwrap().items;
@@ -205,7 +206,7 @@ fn on_topic(post: &Post) -> Vec<Message> {
     arrived.iter().filter(|message| message.topic == SAGAS).cloned().collect()
 }
 
-/// What arrived is what the logs say, in their order, and nothing else was written.
+/// Delivered messages match the logs in order, and nothing else was written.
 async fn told_as_logged(engine: &Engine, post: &Post, told: impl Fn(&str) -> bool + Copy) {
     let owed = owed(engine, told).await;
     let all: usize = owed.iter().map(|(_, events)| events.len()).sum();

@@ -1,6 +1,6 @@
-//! Every store does what every store must do: each case on each of them.
+//! Runs every conformance case on every store.
 
-/// A module for a store, with a test for every case that the store can be put to.
+/// A module for a store, with a test for each case that applies to it.
 macro_rules! suite {
     ($store:ident: $fixture:ty, $($kind:ident),+) => {
         mod $store {
@@ -21,7 +21,7 @@ macro_rules! tests {
     };
 }
 
-/// What any store must do.
+/// Cases for every store.
 macro_rules! every_store {
     ($fixture:ty) => {
         tests! { $fixture;
@@ -261,7 +261,7 @@ macro_rules! every_store {
     };
 }
 
-/// What a store with tables must do besides.
+/// Cases for stores with tables.
 macro_rules! sql_store {
     ($fixture:ty) => {
         tests! { $fixture;

@@ -14,12 +14,12 @@ use backstitch_testkit::postgres::fresh_database;
 use futures::StreamExt as _;
 use serde_json::json;
 
-/// How long anything may take that is waited for.
+/// Time limit of every wait.
 const SOON: Duration = backstitch_testkit::PATIENCE;
-/// Long enough for heartbeats in time on a busy machine, short enough to wait for a dead node.
+/// Long enough for timely heartbeats on a busy machine, short enough to wait for a dead node.
 const LEASE: Duration = Duration::from_secs(6);
 
-/// Makes calls that go well, except for those that never come back.
+/// Calls that succeed, except for those that hang.
 struct Calls {
     node: &'static str,
     hangs: bool,
@@ -101,7 +101,7 @@ async fn complete(engine: &Engine, work: &Work) -> Answered {
     engine.complete_work(work.job, work.token, Payload::encode("built").unwrap()).await.unwrap()
 }
 
-/// Waits until something is so.
+/// Waits for a condition.
 async fn until<T>(mut found: impl AsyncFnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
@@ -133,7 +133,7 @@ async fn log(engine: &Engine, saga: SagaId) -> Vec<Recorded> {
     engine.find(saga).await.unwrap().events().map(Result::unwrap).collect().await
 }
 
-/// What a store that outlives its processes must show.
+/// Checks on stores that survive their processes.
 async fn a_worker_and_a_definition_outlive_the_process(address: &str) {
     let engine = open(address, "first").await;
     assert_eq!(put(&engine, job([working("build"), calling("ship")])).await, 1);
@@ -166,7 +166,7 @@ async fn a_worker_and_a_definition_outlive_the_process_on_postgres() {
     a_worker_and_a_definition_outlive_the_process(&fresh_database().await).await;
 }
 
-/// What a rollback must do with work that nobody has taken.
+/// A rollback withdraws jobs that no worker has leased.
 async fn a_cancelled_saga_takes_its_offers_back(address: &str) {
     let engine = open(address, "first").await;
     put(&engine, job([calling("plan"), working("build")])).await;
@@ -193,7 +193,7 @@ async fn a_cancelled_saga_takes_its_offers_back_on_postgres() {
     a_cancelled_saga_takes_its_offers_back(&fresh_database().await).await;
 }
 
-/// When the time of a worker begins, and how the wait for a worker ends.
+/// When a worker's timeout begins, and how the queue timeout ends.
 async fn worker_time_begins_with_the_lease(address: &str) {
     let engine = open(address, "only").await;
     let timeout = secs(600);
@@ -236,7 +236,7 @@ async fn worker_time_begins_with_the_lease_on_postgres() {
     worker_time_begins_with_the_lease(&fresh_database().await).await;
 }
 
-/// What a worker hears of a rollback, and what the log says of a saga that its node released meanwhile.
+/// A worker learns of a rollback, and the log of a released saga stays complete.
 async fn heartbeats_tell_workers_of_a_rollback(address: &str) {
     let engine = open(address, "only").await;
     let undo = DraftCompensation {
@@ -323,7 +323,7 @@ async fn superseded_version_is_adopted_by_a_late_node() {
     put(&a, job([calling("ship")])).await;
     put(&a, job([calling("plan")])).await;
     let b = open(&address, "b").await;
-    // Without a word, as one that dies.
+    // Without a clean shutdown, as in a crash.
     drop(a);
     let ended = outcome(&b, saga).await;
     assert_eq!((ended.status, ended.version), (Status::Succeeded, 1));

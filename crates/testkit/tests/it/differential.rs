@@ -1,4 +1,4 @@
-//! One seed, equal logs: whatever happens to a saga, SQLite and PostgreSQL store the same.
+//! Equal seeds give equal logs on SQLite, PostgreSQL and the journal in memory.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 
 const SEEDS: std::ops::Range<u64> = 0..150;
 
-/// Plays every seed over this store and compares with the journal in memory that has no store beneath it.
+/// Runs every seed over this store and compares it with the journal in memory.
 fn assert_equal_logs(runtime: &Runtime, store: &Arc<dyn Store>) {
     let mut compared = 0;
     for seed in SEEDS {

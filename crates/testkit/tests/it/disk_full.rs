@@ -1,4 +1,4 @@
-//! A full disk, and a disk that fails: clear errors, a process that lives on, nothing acknowledged lost.
+//! A full or failing disk: clear errors, a process that survives, no acknowledged write lost.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -20,15 +20,14 @@ fn is_full(error: &Error) -> bool {
     matches!(error, Error::Store(error) if matches!(**error, store::Error::Full(_)))
 }
 
-/// A disk whose system calls fail as told, for the nodes that are started on it. It needs no privilege: a process may
-/// trace what it starts.
+/// Injects failing system calls into nodes. It needs no privilege: a process may trace its children.
 struct BadDisk {
     folder: TempDir,
     settings: Settings,
 }
 
 impl BadDisk {
-    /// Each fault in strace's words.
+    /// The faults in strace's syntax.
     fn new(faults: &[&str]) -> Self {
         let may_trace = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status();
         assert!(
@@ -54,13 +53,13 @@ impl BadDisk {
         Node::spawn(&self.settings, name).unwrap()
     }
 
-    /// How many of these system calls failed.
+    /// The number of failed system calls.
     fn failed(&self, call: &str) -> usize {
         let trace = std::fs::read_to_string(trace_in(self.folder.path())).unwrap();
         trace.lines().filter(|line| line.contains(call) && line.contains("INJECTED")).count()
     }
 
-    /// The file as a process on a good disk finds it.
+    /// Reopens the file on a working disk.
     async fn check(&self, acknowledged: &[Acknowledged]) -> Report {
         let terms = Terms::for_lease(LEASE);
         check::address(&self.settings.address, self.folder.path(), terms, acknowledged).await.unwrap()
@@ -71,13 +70,13 @@ fn trace_in(folder: &Path) -> PathBuf {
     folder.join("traced")
 }
 
-/// There is no space for a while, and then there is again.
+/// The disk is full for a while, then has space again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_refuses_starts_and_loses_nothing() {
     let disk = BadDisk::new(&["pwrite64:error=ENOSPC:when=300..400"]);
     let mut node = disk.node("first");
     node.until_refused(1, SOON).unwrap();
-    // The process lives on, and what is under way is not given up.
+    // The process survives, and active work continues.
     node.until_acknowledged(node.acknowledged() + 200, SOON).unwrap();
     let refusals = node.refusals();
     let acknowledged = node.kill().unwrap();
@@ -91,7 +90,7 @@ async fn a_full_disk_refuses_starts_and_loses_nothing() {
     assert!(writes > 0, "the disk was never full");
 }
 
-/// The same without a disk: some decisions find no space, others are written and their answer is lost.
+/// The same without a disk: some decisions find no space, others are written and their response is lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn commits_that_fail_or_lose_their_answer_cost_nothing_but_time() {
     for fault in [Fault::FullEvery(11), Fault::LoseAnswerEvery(11)] {
@@ -129,7 +128,7 @@ async fn commits_that_fail_or_lose_their_answer_cost_nothing_but_time() {
     }
 }
 
-/// Errors of the disk itself.
+/// Errors of the disk.
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_and_syncs_that_fail_lose_nothing() {
     let disk = BadDisk::new(&["fsync,fdatasync:error=EIO:when=10+3", "pwrite64:error=EIO:when=300+307"]);
@@ -138,10 +137,10 @@ async fn writes_and_syncs_that_fail_lose_nothing() {
     for round in 0..20 {
         let mut node = disk.node(&format!("life{round}"));
         node.until_acknowledged(200, SOON).unwrap();
-        // Killed as it is: an error must not be healed by a quiet end.
+        // Killed, because a clean shutdown could hide an error.
         acknowledged.extend(node.kill().unwrap());
         (syncs, writes) = (disk.failed("sync"), disk.failed("pwrite64"));
-        // On a busy machine a life needs so few syncs, each for many, that none of them is one that fails.
+        // On a busy machine a node needs few syncs, each for many decisions, so possibly none of them fails.
         if round >= 2 && syncs > 0 && writes > 0 {
             break;
         }

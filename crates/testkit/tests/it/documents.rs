@@ -1,4 +1,4 @@
-//! What the documents say about files: links lead somewhere, and lists are complete.
+//! Checks the documents: links are valid, and lists are complete.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ fn documents() -> Vec<PathBuf> {
     below.chain(beside).filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
 }
 
-/// Where the links of a document lead, within the repository and without their anchors. What is written as code is no link.
+/// The targets of a document's links within the repository, without anchors. Code is ignored.
 fn links(text: &str) -> Vec<String> {
     let mut is_code = false;
     let prose = text.lines().filter(|line| {
@@ -80,4 +80,10 @@ fn every_guide_is_in_the_list_of_guides() {
         let name = guide.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         assert!(name == "README.md" || list.contains(&format!("({name})")), "{name} is not in the list");
     }
+}
+
+#[test]
+fn architecture_has_at_most_1500_words() {
+    let words = repository::read(&repository::root().join("ARCHITECTURE.md")).split_whitespace().count();
+    assert!(words <= 1500, "ARCHITECTURE.md has {words} words: move details to an ADR");
 }

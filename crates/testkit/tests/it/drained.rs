@@ -1,4 +1,4 @@
-//! What an engine has taken of the machine it gives back: descriptors and connections are at their base after the drain.
+//! An engine returns its resources: after the drain the numbers of descriptors and connections are as before.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,15 +9,15 @@ use futures::future::join_all;
 use serde_json::Value;
 use tokio_postgres::{Client, NoTls};
 
-/// Much longer than anything here takes.
+/// Longer than anything here takes.
 const PATIENCE: Duration = backstitch_testkit::PATIENCE;
-/// Far more than an engine has connections of any kind.
+/// More than an engine has connections of any kind.
 const AT_ONCE: usize = 200;
 
-/// What an engine has while it runs: connections to a server, or descriptors of a file with a few of them for each connection.
+/// The descriptors or connections of a running engine.
 const FEW: usize = 20;
 
-/// Has as many as possible write and read at the same time, and some of them go away in the middle.
+/// Runs as many concurrent writes and reads as possible; some callers are dropped.
 async fn crowd(engine: &Engine) {
     let step = Step::new("a", |_: Context<Value>| async { Ok(()) });
     engine.register(Saga::builder("s").step(step).build().unwrap()).unwrap();
@@ -36,7 +36,7 @@ async fn crowd(engine: &Engine) {
         let (engine, page) = (engine.clone(), page.clone());
         tokio::spawn(async move {
             let all = Filter::default();
-            // Asked, and not waited for.
+            // Polled, and then dropped.
             let _ = tokio::time::timeout(Duration::ZERO, engine.list(&all, &page)).await;
         })
     });
@@ -54,7 +54,7 @@ async fn until_at_most(most: usize, count: impl AsyncFn() -> usize) {
     }
 }
 
-/// The descriptors of this process that lead into this folder.
+/// This process's descriptors in this directory.
 fn descriptors(folder: &Path) -> usize {
     let open = std::fs::read_dir("/proc/self/fd").unwrap();
     open.filter(|it| std::fs::read_link(it.as_ref().unwrap().path()).is_ok_and(|to| to.starts_with(folder)))
@@ -73,7 +73,7 @@ async fn a_file_is_left_by_every_descriptor_and_never_has_many() {
     until_at_most(0, async || descriptors(&place)).await;
 }
 
-/// The store's connections to this database, as the server sees them.
+/// The store's connections to this database, counted by the server.
 async fn connections(watcher: &Client) -> usize {
     let theirs = "select count(*) from pg_stat_activity
         where datname = current_database() and application_name = 'backstitch'";

@@ -1,4 +1,4 @@
-//! An engine whose store, steps, hooks or sink misbehave at the worst moment: nothing is lost, and nobody else pays.
+//! An engine with a misbehaving store, steps, hooks or sink: nothing is lost, and other sagas are unaffected.
 
 use std::collections::HashMap;
 use std::future::pending;
@@ -25,10 +25,10 @@ use tokio::time::{Instant, timeout};
 
 /// Longer than anything here takes, in simulated time.
 const LONG: Duration = secs(3600);
-/// Longer than it may take until work is found that nobody announced.
+/// Longer than the poll interval for work without notification.
 const FOUND: Duration = secs(15);
 
-/// A store that engines can be opened on, one after the other.
+/// A store for several engines, one after the other.
 struct Bench {
     store: Arc<dyn Store>,
     options: Options,
@@ -51,7 +51,7 @@ impl Bench {
         engine
     }
 
-    /// An engine whose store has this fault. It has looked around before anything is registered.
+    /// An engine with this store fault. Its first poll is over before anything is registered.
     async fn open_faulty_with(&self, fault: Fault, saga: Saga) -> (Engine, Arc<Watched<Faulty>>) {
         let faulty = Arc::new(Faulty::on(self.store.clone(), fault));
         let engine = self.open_on(faulty.clone()).await;
@@ -60,7 +60,7 @@ impl Bench {
         (engine, faulty)
     }
 
-    /// Starts this many sagas whose process goes away in the middle of their step.
+    /// Starts this many sagas and stops the process during their step.
     async fn left_behind(&self, count: usize) -> Vec<SagaId> {
         let begun = Trace::default();
         let engine = self.open_with(hanging(&begun)).await;
@@ -77,7 +77,7 @@ impl Bench {
     }
 }
 
-/// What happened, in order.
+/// A log of events.
 #[derive(Clone, Default)]
 struct Trace(Arc<Mutex<Vec<String>>>);
 
@@ -99,7 +99,7 @@ impl Trace {
     }
 }
 
-/// A saga of one step, `a`, that answers at once.
+/// A saga with one instant step, `a`.
 fn quick(trace: &Trace) -> Saga {
     let trace = trace.clone();
     let a = Step::new("a", move |_: Context<Value>| {
@@ -109,7 +109,7 @@ fn quick(trace: &Trace) -> Saga {
     Saga::builder("s").step(a).build().unwrap()
 }
 
-/// The same saga, but its step never answers.
+/// The same saga with a step that never ends.
 fn hanging(trace: &Trace) -> Saga {
     let trace = trace.clone();
     let a = Step::new("a", move |_: Context<Value>| {
@@ -119,7 +119,7 @@ fn hanging(trace: &Trace) -> Saga {
     Saga::builder("s").step(a).build().unwrap()
 }
 
-/// A saga that fails and cannot undo its first step, and says so; the caller may add more steps.
+/// A saga that fails and cannot undo its first step; the caller may add more steps.
 fn stuck(trace: &Trace, hook_answers: Result<(), StepError>) -> Builder {
     let told = trace.clone();
     let a = Step::new("a", |_: Context<Value>| async { Ok(()) })
@@ -133,7 +133,7 @@ fn stuck(trace: &Trace, hook_answers: Result<(), StepError>) -> Builder {
     })
 }
 
-/// Waits for a saga's end, within this time.
+/// Waits for a saga's end within this time.
 async fn end_of(engine: &Engine, saga: SagaId, within: Duration) -> SagaState {
     let run = engine.find(saga).await.unwrap();
     let Ok(ended) = timeout(within, run.outcome()).await else { panic!("saga {saga} is left stalled") };
@@ -156,10 +156,10 @@ async fn resolving_with_changed_steps_is_refused() {
     shut_down(engine).await;
     let before = bench.log(saga).await;
 
-    // The log fits these steps as well, so nothing but the comparison can tell.
+    // The log also matches these steps, so only the comparison of fingerprints can tell.
     let more = Step::new("more", |_: Context<Value>| async { Ok(()) });
     let engine = bench.open_with(stuck(&trace, Ok(())).step(more).build().unwrap()).await;
-    // Nobody has compared the steps yet, then somebody has.
+    // First without a comparison of the steps, then with one.
     for _ in 0..2 {
         let refused = engine.resolve(saga, "a", Resolution::Done, "by hand").await;
         assert!(matches!(refused, Err(Error::VersionTaken { version: 1, .. })), "{refused:?}");
@@ -185,7 +185,7 @@ async fn hooks_of_changed_steps_wait_for_the_right_version() {
 
     let more = Step::new("more", |_: Context<Value>| async { Ok(()) });
     let engine = bench.open_with(stuck(&trace, Ok(())).step(more).build().unwrap()).await;
-    // Long enough for a hook that is called in vain to be given up.
+    // Longer than all attempts of a hook take.
     tokio::time::sleep(LONG).await;
     assert_eq!(trace.count("told failed"), 1, "a hook was called with steps that are not the saga's");
     shut_down(engine).await;
@@ -243,7 +243,7 @@ async fn saga_of_a_cancelled_start_is_executed() {
 async fn dropped_unwritten_start_leaves_nothing() {
     let (bench, trace) = (Bench::new(), Trace::default());
     let (engine, _) = bench.open_faulty_with(Fault::FullEvery(1), quick(&trace)).await;
-    // Polled once: the decision is on its way, and nobody waits for the answer.
+    // Polled once: the decision is in flight, and its caller is gone.
     let mut start = engine.start("s", &()).into_future();
     assert!(futures::poll!(&mut start).is_pending());
     drop(start);
@@ -252,7 +252,7 @@ async fn dropped_unwritten_start_leaves_nothing() {
     assert!(shut_down(engine).await < secs(1));
 }
 
-/// Panics twice with every message of the topic `bad`: before it has anything to wait for, and while waiting.
+/// Panics twice with every message of the topic `bad`: before its first await and after it.
 #[derive(Clone, Default)]
 struct Panicking {
     tries: Arc<Mutex<HashMap<String, u32>>>,
@@ -314,7 +314,7 @@ async fn a_slow_hook_holds_up_neither_other_hooks_nor_a_shutdown() {
     });
     let engine = bench.open_with(saga.build().unwrap()).await;
     let begun = Instant::now();
-    // Together, so that they may be found together; and once more when the slow one is known to be slow.
+    // Together, so they may be read in one batch; and again once the slow one is known to be slow.
     for input in ["slow", "fast", "fast"] {
         engine.start("s", input).await.unwrap();
     }
@@ -351,7 +351,7 @@ async fn invalid_options_are_refused_with_all_errors() {
 
 #[tokio::test(start_paused = true)]
 async fn a_very_long_error_keeps_its_beginning() {
-    // Three bytes each, so that the limit falls into the middle of one.
+    // Three bytes each, so the limit is in the middle of a character.
     let long = "€".repeat(100_000);
     let said = long.clone();
     let complain = Step::new("complain", move |ctx: Context<bool>| {
@@ -425,7 +425,7 @@ async fn one_bad_saga_does_not_keep_its_neighbours_from_running(fault: impl Fn(S
     assert!(run.outcome().await.unwrap().succeeded());
     assert!(shut_down(engine).await < secs(1));
 
-    // Once it can be read again, it goes on.
+    // It continues once it is readable again.
     let engine = bench.open_with(quick(&trace)).await;
     assert!(end_of(&engine, bad, FOUND).await.succeeded());
     assert_eq!((engine.stalled(), stuck_at(&engine).await), (vec![], vec![]));
@@ -435,7 +435,7 @@ async fn stuck_at(engine: &Engine) -> Vec<SagaId> {
     engine.health(STUCK_AFTER).await.unwrap().stuck.iter().map(|row| row.id).collect()
 }
 
-/// Whether nothing but starts can be written, and whoever asks what became of it breaks down.
+/// Whether only starts can be written, and lookups panic.
 #[derive(Default)]
 struct Treacherous(AtomicBool);
 
@@ -474,7 +474,7 @@ async fn saga_with_a_mismatched_log_is_stalled_while_owned() {
     let engine = bench.open_with(quick(&trace)).await;
     let saga = engine.start("s", &()).await.unwrap();
     assert!(saga.outcome().await.unwrap().succeeded());
-    // A saga of the same definition that has begun with a step which is not there.
+    // A saga of the same definition that has started a step which does not exist.
     let [node] = &bench.store.nodes(1).await.unwrap()[..] else { panic!("this engine has not joined") };
     let (id, now) = (make::saga(1), engine.clock().now());
     let begun =
@@ -495,7 +495,7 @@ async fn an_engine_whose_last_decision_could_not_be_written_says_so() {
     let run = engine.start("s", &()).await.unwrap();
     run.outcome().await.unwrap();
     engine.writable().await.unwrap();
-    // The last decision before this one worked, so this one is the next that does not.
+    // The previous decision succeeded, so this one is the next that fails.
     let Err(refused) = engine.start("s", &()).await else { panic!("it was written") };
     for told in [refused, engine.writable().await.unwrap_err()] {
         assert!(matches!(told, Error::Store(why) if matches!(*why, store::Error::Full(_))));
@@ -504,7 +504,7 @@ async fn an_engine_whose_last_decision_could_not_be_written_says_so() {
     engine.writable().await.unwrap();
 }
 
-/// Takes no decision but the first for as long as it is told not to.
+/// Refuses all decisions but the first while enabled.
 struct Refusing {
     on: AtomicBool,
     refused: AtomicUsize,
@@ -542,7 +542,7 @@ async fn refused_decision_is_retried_with_backoff_and_reported() {
     assert_eq!((engine.stalled(), stuck_at(&engine).await), (vec![], vec![]));
 }
 
-/// Breaks down in every write from this one on, once or for as long as it is told to.
+/// Panics in every write from this one on, once or while enabled.
 struct Panicky {
     from: u64,
     on: AtomicBool,
@@ -585,7 +585,7 @@ async fn store_that_panics_on_write_is_reported_and_retried() {
     assert!(shut_down(engine).await < secs(1));
 }
 
-/// Cannot read sagas for a while.
+/// Fails reads of sagas for a while.
 #[derive(Default)]
 struct Away {
     from_now: AtomicBool,
@@ -603,7 +603,7 @@ impl Watch for Away {
     }
 }
 
-/// Refuses to read any saga.
+/// Fails every read of a saga.
 struct Closed;
 
 #[async_trait::async_trait]
@@ -658,7 +658,7 @@ async fn a_store_that_cannot_be_read_costs_a_hook_none_of_its_tries() {
     engine.register(stuck(&trace, Ok(())).build().unwrap()).unwrap();
     store.from_now.store(true, Ordering::SeqCst);
     engine.start("s", &()).await.unwrap();
-    // Longer than all tries of a hook take.
+    // Longer than all attempts of a hook take.
     tokio::time::sleep(LONG).await;
     assert!(store.refused.load(Ordering::SeqCst) > 10 && trace.count("told failed") == 0);
     store.from_now.store(false, Ordering::SeqCst);

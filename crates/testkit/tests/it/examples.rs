@@ -1,9 +1,9 @@
-//! Every example runs to its good end and says what it should.
+//! Every example succeeds and prints the expected lines.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The programs lie beside the tests, in the folder of their profile.
+/// The programs are beside the tests, in the directory of their profile.
 fn program(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let program = test.ancestors().nth(2).unwrap().join("examples").join(name);
@@ -14,7 +14,7 @@ fn program(name: &str) -> PathBuf {
     program
 }
 
-/// Runs an example; these lines must be in its output, in this order.
+/// Runs an example; its output contains these lines in this order.
 fn says(name: &str, lines: &[&str]) {
     let output = Command::new(program(name)).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);

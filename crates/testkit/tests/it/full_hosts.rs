@@ -1,4 +1,4 @@
-//! A host that never answers: thousands of sagas may wait for it, and sagas for other hosts go on.
+//! A hanging host: thousands of sagas may wait for it, and sagas of other hosts continue.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,12 +15,12 @@ use tokio::sync::Semaphore;
 
 /// Sagas that wait for the host.
 const SAGAS: usize = 200;
-/// Less than the time after which the runner ends a test, so that a failure says what is full.
+/// Shorter than the runner's time limit, so that a failure shows what is full.
 const SOON: Duration = Duration::from_secs(45);
-/// Sagas that run at once.
+/// The limit of running sagas.
 const SLOTS: usize = 8;
 
-/// Calls to `hung` wait for the gate; all others are answered at once.
+/// Calls to `hung` wait for the gate; all others succeed at once.
 struct Hosts {
     gate: Arc<Semaphore>,
     hung: Limit,
@@ -88,7 +88,7 @@ async fn start(engine: &Engine, name: &str) -> Run {
     engine.start(name, &()).await.unwrap()
 }
 
-/// How a saga ends. One that does not shows what is full.
+/// Waits for a saga's end. A failure shows what is full.
 async fn end(engine: &Engine, run: &Run) -> Status {
     let ended = tokio::time::timeout(SOON, run.clone().outcome()).await;
     let late = |_| panic!("{} does not end within {SOON:?}; full: {:?}", run.id(), engine.full_limits());
@@ -113,7 +113,7 @@ async fn second_step(engine: &Engine, saga: SagaId) -> (StepStatus, u32) {
     (second.status, second.attempts)
 }
 
-/// `at_once`: how many of its calls are made, of as many as it may get.
+/// `at_once`: the number of its running calls.
 async fn hung_host_holds_up_nothing_else(address: &str, calls: usize, at_once: usize) {
     let gate = Arc::new(Semaphore::new(0));
     let engine = open(address, &gate, SLOTS, calls).await;
@@ -131,7 +131,7 @@ async fn hung_host_holds_up_nothing_else(address: &str, calls: usize, at_once: u
     let last = runs.pop().unwrap();
     assert_eq!(second_step(&engine, last.id()).await, (StepStatus::Pending, 0), "a wait is no attempt");
 
-    // What waits still answers to its deadline and to people.
+    // Waiting sagas still react to deadlines and operators.
     assert_eq!(end(&engine, &late).await, Status::Compensated);
     engine.cancel(last.id(), "no longer wanted").await.unwrap();
     assert_eq!(end(&engine, &last).await, Status::Compensated);
@@ -145,7 +145,7 @@ async fn hung_host_holds_up_nothing_else(address: &str, calls: usize, at_once: u
     engine.shutdown().await.unwrap();
 }
 
-/// With one slot nothing can be left to others.
+/// A single slot cannot be shared.
 async fn full_slots_are_blamed_on_their_holder(address: &str) {
     let gate = Arc::new(Semaphore::new(0));
     let engine = open(address, &gate, 1, 1).await;
@@ -166,7 +166,7 @@ async fn full_slots_are_blamed_on_their_holder(address: &str) {
     engine.shutdown().await.unwrap();
 }
 
-/// An attempt that counts against a host and a step holds one slot of three.
+/// An attempt that counts against a host and a step uses one of three slots.
 async fn full_slots_are_not_blamed_on_the_few(address: &str) {
     let (calls, code) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let engine = open(address, &calls, 3, 3).await;

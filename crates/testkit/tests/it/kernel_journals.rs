@@ -1,10 +1,10 @@
-//! The simulation bites: a journal that does not keep its promises is found out.
+//! The simulation detects journals that break their contract.
 
 use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::Recorded;
 use backstitch_testkit::simulate::{self, Failure, Journal, Memory, Refusal};
 
-/// Plays this many seeds and says how each failure reads.
+/// Runs this many seeds and returns the failures.
 fn failures<J: Journal>(journal: impl Fn() -> J) -> Vec<Failure> {
     (0..200).filter_map(|seed| simulate::run(seed, &mut journal()).err()).collect()
 }
@@ -31,7 +31,7 @@ fn a_journal_without_a_fence_is_found_out() {
     assert!(found.iter().any(|failure| matches!(failure, Failure::NotFenced { .. })), "{found:?}");
 }
 
-/// Writes the first event of an append only.
+/// Writes only the first event of an append.
 #[derive(Default)]
 struct Torn(Memory);
 
@@ -51,7 +51,7 @@ fn a_journal_that_tears_an_append_is_found_out() {
     assert!(found.iter().any(|failure| matches!(failure, Failure::Fenced { .. })), "{found:?}");
 }
 
-/// Has forgotten the newest event by the time it is read.
+/// Loses the newest event before the next read.
 #[derive(Default)]
 struct Forgetful(Memory);
 

@@ -1,4 +1,4 @@
-//! Whatever happens to a saga, the rules hold: thousands of simulated lives, each checked at every moment.
+//! Invariants hold in thousands of simulated sagas, checked after every input.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ proptest! {
     }
 }
 
-/// The same seeds every time, so that a change that thins out the simulation is noticed.
+/// Fixed seeds, so that a change that reduces coverage of the simulation is noticed.
 #[test]
 fn the_simulation_shows_every_kind_of_trouble_and_every_end() {
     let mut ends: BTreeMap<Status, u32> = BTreeMap::new();
@@ -58,7 +58,7 @@ fn the_simulation_shows_every_kind_of_trouble_and_every_end() {
     assert_eq!(names.len(), 18, "every event occurs: {names:?}");
 }
 
-/// How many attempts of outside workers succeeded under another owner than the one that began them.
+/// Outside attempts that succeeded under another owner than the one that started them.
 fn answered_after_a_take_over(log: &[Recorded]) -> usize {
     let mut begun: BTreeMap<(&StepId, u32), bool> = BTreeMap::new();
     let mut answered = 0;
@@ -213,7 +213,7 @@ fn assert_nothing_starts_while_paused_or_held(seed: u64, run: &Run) {
     }
 }
 
-/// Every call was announced, none twice; what counts as undone is undone, and what succeeded stands.
+/// Every call was logged before, none twice; compensated steps are undone, and succeeded ones are in effect.
 fn assert_the_outside_is_right(seed: u64, run: &Run) {
     let mut announced = BTreeSet::new();
     let mut left_alone = BTreeSet::new();
@@ -254,7 +254,7 @@ fn assert_the_outside_is_right(seed: u64, run: &Run) {
     }
 }
 
-/// More events than this cannot come of a saga's retries, interruptions and people.
+/// More events than a saga's retries, interruptions and operators can cause.
 fn most_events(run: &Run) -> usize {
     let attempts = |retries: u32| retries as usize + 1 + 5;
     let faults = run.plan.faults as usize;

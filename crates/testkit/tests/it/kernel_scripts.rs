@@ -1,4 +1,4 @@
-//! Services that behave by a script: the oracle says what must come of it, and the kernel does that.
+//! Scripted services: the kernel reaches the outcome that the oracle predicts.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use Behaviour::{Crash, Doubt, Fail, Refuse, Succeed, TimeOut};
 
 const SAGA: SagaId = SagaId(uuid::Uuid::from_u128(7));
 
-/// Steps with what they depend on; one retry 10 s apart for actions and compensations alike.
+/// Steps with their dependencies; one retry after 10 s for actions and compensations.
 fn graph(steps: &[(&str, &[&str])]) -> Draft {
     let retry = Retry::fixed(1, Duration::from_secs(10));
     let step = |(id, after): &(&str, &[&str])| DraftStep {
@@ -50,10 +50,10 @@ fn script(actions: &[(&str, &[Behaviour])], compensations: &[(&str, &[Behaviour]
     Script { actions: lists(actions), compensations: lists(compensations) }
 }
 
-/// A try, and whether an outside worker has it.
+/// An attempt, and whether an outside worker has it.
 type Call = (usize, Phase, u32, bool);
 
-/// A real saga whose services keep to the script and answer in the order they were called.
+/// A saga with scripted services that respond in the order of their calls.
 struct Scripted<'a> {
     definition: &'a Definition,
     script: &'a Script,
@@ -95,7 +95,7 @@ impl<'a> Scripted<'a> {
                 self.asks.insert(position);
             }
         }
-        // Several workers can run out of time at once.
+        // Several workers can time out at once.
         self.calls.retain(|&(position, phase, attempt, _)| {
             let current = self.state.steps[position].phase(phase);
             current.in_flight() && current.attempts == attempt
@@ -112,7 +112,7 @@ impl<'a> Scripted<'a> {
         Some((position, phase, attempt, outside.is_some()))
     }
 
-    /// Workers take what there is at once.
+    /// Workers lease at once.
     fn lease(&self) -> Option<Input> {
         let queued = |&&(position, phase, ..): &&Call| {
             matches!(self.state.steps[position].phase(phase).progress, Progress::Queued { .. })
@@ -152,13 +152,13 @@ impl<'a> Scripted<'a> {
         };
         match saga::decide(self.definition, SAGA, &self.state, input, Now::at(self.clock)) {
             Ok(decision) => self.keep(decision),
-            // Room that was asked for before the saga turned round.
+            // Room that was requested before the rollback began.
             Err(Rejected::NotWaiting(_)) => {}
             Err(rejected) => panic!("{rejected}: {:#?}", self.log),
         }
     }
 
-    /// What the prediction speaks about.
+    /// The compared parts of an outcome.
     fn result(&self) -> Prediction {
         let steps = self.definition.steps();
         let with = |wanted: StepStatus| -> BTreeSet<StepId> {
@@ -179,7 +179,7 @@ impl<'a> Scripted<'a> {
     }
 }
 
-/// The prediction, which the kernel has been seen to fulfil.
+/// The prediction, which the kernel must reach.
 fn fulfilled(definition: &Definition, script: &Script) -> Prediction {
     let predicted = predict(definition, script);
     let result = Scripted::play(definition, script).result();

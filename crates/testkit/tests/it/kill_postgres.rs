@@ -7,7 +7,7 @@ use backstitch_testkit::chaos::rounds::{self, Adoption};
 use backstitch_testkit::postgres::fresh_database;
 
 const SEED: u64 = 2;
-/// A dead node's sagas are taken over this long after its death, so that there is always something to take over.
+/// The lease: short, so that there is always something to adopt.
 const LEASE: Duration = Duration::from_millis(300);
 
 #[tokio::test(flavor = "multi_thread")]

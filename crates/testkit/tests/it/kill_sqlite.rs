@@ -1,4 +1,4 @@
-//! kill -9 in a loop, on a file.
+//! kill -9 in a loop, on SQLite.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use backstitch_testkit::chaos::process;
 use backstitch_testkit::chaos::rounds::{self, Adoption};
 
 const SEED: u64 = 1;
-/// On a file nobody waits for a lease: a new life takes over at once.
+/// SQLite needs no lease: a new process adopts at once.
 const LEASE: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread")]

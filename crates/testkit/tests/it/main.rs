@@ -1,4 +1,4 @@
-//! Conformance, faults, kills, documents and style.
+//! Tests of stores, faults, kills, documents and style.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! Several processes on one PostgreSQL: one of them dies, stands still or leaves, or the database itself does.
+//! Several processes on one PostgreSQL: one of them crashes, is suspended or stops, or the database does.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,9 +10,9 @@ use tempfile::TempDir;
 use tokio_postgres::NoTls;
 
 const LEASE: Duration = Duration::from_secs(1);
-/// How long anything may take that is waited for.
+/// Time limit of every wait.
 const SOON: Duration = backstitch_testkit::PATIENCE;
-/// Starts that a node has acknowledged before anything happens to it.
+/// Acknowledged starts before a fault.
 const UNDER_LOAD: usize = 50;
 
 /// Nodes under load on one database.
@@ -40,13 +40,13 @@ impl Cluster {
         self.folder.path()
     }
 
-    /// Waits until this node has acknowledged as many starts again as it has now.
+    /// Waits until this node has acknowledged as many further starts as it has now.
     fn until_back_at_work(&mut self, node: usize) {
         let target = self.nodes[node].acknowledged() + UNDER_LOAD;
         self.nodes[node].until_acknowledged(target, SOON).unwrap();
     }
 
-    /// Waits until a node has found its lease over. It accepts starts before that, as soon as the database does.
+    /// Waits until a node has noticed the end of its lease. It accepts starts earlier, as soon as the database does.
     fn until_taken_for_dead(&self) {
         let began = Instant::now();
         while !self.nodes.iter().any(|node| node.log().contains("taken for dead")) {
@@ -64,7 +64,7 @@ impl Cluster {
         self.acknowledged.extend(self.nodes.remove(node).terminate().unwrap());
     }
 
-    /// Waits until this node has taken a saga over.
+    /// Waits until this node has adopted a saga.
     async fn until_adopted_by(&self, name: &str) -> Duration {
         let (client, connection) = tokio_postgres::connect(&self.settings.address, NoTls).await.unwrap();
         tokio::spawn(connection);
@@ -82,7 +82,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until no saga that a node released is left for another one.
+    /// Waits until every released saga is adopted.
     async fn until_every_saga_has_an_owner(&self) -> Duration {
         let (client, connection) = tokio_postgres::connect(&self.settings.address, NoTls).await.unwrap();
         tokio::spawn(connection);
@@ -144,7 +144,7 @@ async fn two_alternately_suspended_nodes_never_overwrite() {
     for round in 0..4 {
         let (still, other) = (round % 2, 1 - round % 2);
         cluster.nodes[still].signal(Signal::Stop).unwrap();
-        // Longer than the lease: standing still is the fault.
+        // Longer than the lease: the suspension is the fault.
         std::thread::sleep(LEASE + LEASE / 2);
         cluster.nodes[still].signal(Signal::Continue).unwrap();
         cluster.until_back_at_work(still);
@@ -158,7 +158,7 @@ async fn two_alternately_suspended_nodes_never_overwrite() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stopping_node_hands_over_at_once() {
-    // Far longer than the test waits: only a handover that does not wait for the lease is in time.
+    // Longer than the test waits: only a handover without waiting for the lease is fast enough.
     let long = Duration::from_secs(3600);
     let mut cluster = Cluster::of(2, &fresh_database().await, long);
     cluster.terminate(0);
@@ -190,7 +190,7 @@ async fn database_stalled_beyond_the_lease_loses_nothing() {
     let address = postgres.create_database().await.unwrap();
     let mut cluster = Cluster::of(3, &address, LEASE);
     postgres.suspend().unwrap();
-    // Longer than the lease: standing still is the fault.
+    // Longer than the lease: the suspension is the fault.
     std::thread::sleep(LEASE * 3);
     postgres.resume().unwrap();
     for node in 0..3 {

@@ -1,4 +1,4 @@
-//! Items that the database rejects are parked, and their batches go on without them.
+//! Rejected items are parked, and the rest of their batches continues.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,10 +19,10 @@ use tokio::time::timeout;
 
 use crate::pruning::stage::{Place, eventually, options, purchase, soon, soon_onto};
 
-/// As after a crash before an item was parked.
+/// As after a crash before the item was parked.
 const FORGET: &str = "delete from parked_items";
 
-/// Waits until this item is parked, which it is alone.
+/// Waits until this item is the only parked one.
 async fn is_parked(engine: &Engine, area: &str, item: &str) -> ParkedItem {
     let parked = async || engine.store().parked(Some(area), 10).await.unwrap();
     eventually("it is parked", async || !parked().await.is_empty()).await;
@@ -53,7 +53,7 @@ async fn rejected_end_of_a_send_is_parked_and_others_go_on() {
         let parked = is_parked(&engine, parked::OUTBOX, "1").await;
         assert_eq!((parked.attempts, parked.retry_at), (1, parked.parked_at.plus(Duration::from_secs(60))));
 
-        // As after a crash before it was parked: its sender is gone, and the rescue is rejected too.
+        // As after a crash before it was parked: its sender is gone, and returning it is rejected too.
         place.execute(FORGET).await;
         place.execute("update outbox set leased_until = created_at where id = 1").await;
         is_parked(&engine, parked::OUTBOX, "1").await;
@@ -108,7 +108,7 @@ async fn rejected_end_of_a_hook_is_parked_and_others_go_on() {
         run().await;
         eventually("another hook is called", async || place.number(called).await == 1).await;
 
-        // As after a crash before it was parked: its lease is over, and putting it back is rejected too.
+        // As after a crash before it was parked: its lease has expired, and requeueing it is rejected too.
         place.execute(FORGET).await;
         place.execute("update jobs set until = created_at where id = 1").await;
         is_parked(&engine, parked::JOBS, "1").await;
@@ -210,7 +210,7 @@ async fn rejected_removal_is_parked_and_others_are_removed() {
     }
 }
 
-/// A saga whose step waits for the gate.
+/// A saga with a step that waits for the gate.
 fn gated(gate: &Arc<Semaphore>) -> Saga {
     let gate = gate.clone();
     let step = Step::new("a", move |_: Context<Value>| {
@@ -223,7 +223,7 @@ fn gated(gate: &Arc<Semaphore>) -> Saga {
     Saga::builder("gated").step(step.timeout(Duration::from_secs(3600))).build().unwrap()
 }
 
-/// Starts so many sagas that wait for the gate; then the process gives nothing back, and is gone, as after a crash.
+/// Starts this many sagas that wait for the gate, then stops the process as in a crash.
 async fn orphan(place: &Place, options: Options, gate: &Arc<Semaphore>, count: usize) -> Vec<SagaId> {
     let engine = Engine::open_with(&place.address(), options).await.unwrap();
     engine.register(gated(gate)).unwrap();
@@ -283,7 +283,7 @@ async fn batch_that_parked_a_saga_says_that_more_may_wait() {
         let mut sagas = orphan(&place, options(Retention::default()), &gate, 5).await;
         sagas.sort_unstable();
         place.obstruct("sagas", "update", &format!("new.id = {}", place.literal(sagas[0]))).await;
-        // It knows no definition, so it takes nothing over by itself.
+        // It has no definition, so it adopts nothing by itself.
         let engine =
             reopen(async || Engine::open_with(&place.address(), options(Retention::default())).await).await;
         let store = engine.store();
@@ -308,7 +308,7 @@ async fn batch_that_parked_a_saga_says_that_more_may_wait() {
     }
 }
 
-/// On SQLite, whose rows are read before they are written.
+/// On SQLite, where rows are read before they are written.
 #[tokio::test(flavor = "multi_thread")]
 async fn unreadable_saga_is_parked_and_others_are_adopted() {
     let place = Place::sqlite();
@@ -360,7 +360,7 @@ async fn rejected_removal_is_exported_once_each_time_it_is_tried() {
         let engine = place.open(soon_onto(&shelf)).await;
         is_parked(&engine, parked::SAGA_RETENTION, &first.to_string()).await;
         is_parked(&engine, parked::MESSAGE_RETENTION, "2").await;
-        // A whole round passes over what is parked.
+        // A whole scan skips parked items.
         let parked_until = engine.removed().last_run;
         eventually("another round is over", async || engine.removed().last_run > parked_until).await;
         let again = engine.removed().last_run;
@@ -397,7 +397,7 @@ async fn parked_items_are_listed_by_filter_and_page() {
         let rejection =
             |item: &str, reason: &str| parked::Rejection { item: item.into(), reason: reason.into() };
         store.park("outbox", &[rejection("10", "Duplicate key"), rejection("9", "check")]).await.unwrap();
-        // Twice: it waits for longer.
+        // Twice, so it waits longer.
         for _ in 0..2 {
             store
                 .park("jobs", &[rejection("9", "duplicate key"), rejection("a:b/c", "check")])

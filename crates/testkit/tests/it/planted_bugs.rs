@@ -1,6 +1,6 @@
-//! The checks bite: each bug planted in the engine or the kernel turns them red, and without it they stay green.
+//! The checks detect each bug that a failpoint enables in the engine or the kernel, and pass without it.
 //!
-//! A planted bug is in the whole process, so these tests run one at a time.
+//! A failpoint is enabled for the whole process, so these tests run one at a time.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,16 +21,16 @@ use tokio::sync::Mutex;
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 const LEASE: Duration = Duration::from_millis(100);
-/// A bug that loses something makes every check wait this long, so it is shorter than usual.
+/// A lost saga makes every check wait this long, so it is shorter than usual.
 const TERMS: Terms = Terms { lease: LEASE, patience: Duration::from_secs(5) };
-/// Two of each kind, one of which is rolled back where the input decides.
+/// Two of each kind; one is rolled back if the input decides.
 const STARTS: u64 = 2 * NAMES.len() as u64;
-/// Decisions between two moments of death that are tried, where not every moment has to be.
+/// The interval of tested crash points, where not every decision is tested.
 const STRIDE: usize = 7;
-/// More decisions than these sagas ever take.
+/// More decisions than these sagas take.
 const DECISIONS: u64 = 70;
 
-/// Takes the bug out again, however the test ends.
+/// Disables the failpoint when the test ends.
 struct Planted;
 
 impl Planted {
@@ -50,7 +50,7 @@ fn memory() -> Arc<dyn Store> {
     Arc::new(SqliteStore::in_memory(Arc::new(SystemClock)).unwrap())
 }
 
-/// Starts some of each kind; gives those that were acknowledged.
+/// Starts some of each kind; returns the acknowledged ones.
 async fn start_some(engine: &Engine) -> Vec<Acknowledged> {
     let starts = (0..STARTS).map(|n| async move {
         let request = Request::numbered("first", n);
@@ -66,7 +66,7 @@ async fn until_idle(engine: &Engine) {
     }
 }
 
-/// Runs sagas on a store with this fault until they end or the store is dead, then checks what is there.
+/// Runs sagas on a store with this fault until they end or the store fails, then checks the result.
 async fn run_through(fault: Fault, folder: &Path) -> (Report, u64) {
     let store = memory();
     let faulty = Arc::new(Faulty::on(store.clone(), fault));
@@ -78,12 +78,12 @@ async fn run_through(fault: Fault, folder: &Path) -> (Report, u64) {
         }
     };
     tokio::select! { () = fired => {}, () = until_idle(&engine) => {} }
-    // Gone without a word, as a killed process would be.
+    // Dropped, as if the process was killed.
     drop(engine);
     (check(store, folder, TERMS, &acknowledged).await.unwrap(), faulty.fired())
 }
 
-/// Dies at many moments; gives the first report that is not clean.
+/// Crashes at many points; returns the first report with violations.
 async fn die_at_many_moments(stride: usize) -> Option<Report> {
     let mut deaths = 0;
     for decision in (1..DECISIONS).step_by(stride) {
@@ -101,7 +101,7 @@ async fn die_at_many_moments(stride: usize) -> Option<Report> {
     None
 }
 
-/// One node waits for its commit while another takes everything over and gets half-way; then the first goes on.
+/// A node waits for its commit while another adopts everything and runs half of it; then the first continues.
 async fn overtake(from: u64) -> Report {
     let folder = tempfile::tempdir().unwrap();
     let store = memory();
@@ -126,13 +126,13 @@ async fn overtake(from: u64) -> Report {
     check(store, folder.path(), TERMS, &acknowledged).await.unwrap()
 }
 
-/// A message from another node comes while the last step runs, and nobody tells the owner.
+/// A message of another node arrives during the last step, and the owner is not notified.
 async fn cancel_unheard() -> Report {
     let folder = tempfile::tempdir().unwrap();
     let store = memory();
     let faulty = Arc::new(Faulty::on(store.clone(), Fault::HoldFrom(4)));
     let engine = load::engine(faulty.clone(), folder.path(), "first", LEASE).await.unwrap();
-    // Three steps in sequence that all succeed: the fourth decision is the end.
+    // Three steps in sequence that succeed: the fourth decision is the end.
     let request = Request::numbered("first", 0);
     let saga = request.start(&engine).await.unwrap();
     faulty.until_held().await;
@@ -145,7 +145,7 @@ async fn cancel_unheard() -> Report {
     check(store, folder.path(), TERMS, &acknowledged).await.unwrap()
 }
 
-/// What is under way at the n-th decision is another saga's from run to run: what shows at few moments is looked for again.
+/// The saga of the n-th decision differs between runs, so a rare violation needs several runs.
 async fn first_violation_with(bug: Bug, stride: usize) -> Option<Report> {
     let _planted = Planted::new(bug);
     for _ in 0..4 {
@@ -181,7 +181,7 @@ async fn an_append_without_its_fence_is_found() {
 async fn an_effect_before_its_commit_is_found() {
     let _turn = ONE_AT_A_TIME.lock().await;
     let report = first_violation_with(Bug::EffectBeforeCommit, STRIDE).await.expect("a call nobody decided");
-    // Whoever goes on knows nothing of that call, so it may use the number of the attempt again.
+    // The next owner does not know that call, so it may reuse the attempt's number.
     let found = |reason: &str| reason.contains("a logged attempt") || reason.contains("the same attempt");
     assert!(report.violations.iter().any(|it| found(&it.reason)), "{report}");
 }
@@ -189,7 +189,7 @@ async fn an_effect_before_its_commit_is_found() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outbox_outside_the_transaction_is_found() {
     let _turn = ONE_AT_A_TIME.lock().await;
-    // The message is lost only by a death right after the decision that should have brought it.
+    // The message is lost only by a crash right after its decision.
     let report = first_violation_with(Bug::OutboxOutsideTransaction, 1).await.expect("a lost message");
     assert!(report.violations.iter().any(|it| it.reason.contains("never arrived")), "{report}");
 }

@@ -1,4 +1,4 @@
-//! What is said beforehand of a cancel is what a cancel does, at every moment of thousands of simulated lives.
+//! A cancel does what its preview shows, after every input of thousands of simulated sagas.
 
 use std::collections::VecDeque;
 
@@ -21,14 +21,14 @@ proptest! {
     }
 }
 
-/// The same seeds every time, so that a simulation that shows less is noticed.
+/// Fixed seeds, so that a simulation with less coverage is noticed.
 #[test]
 fn checked_cancels_include_many_steps() {
     let longest: Vec<usize> = (0..300).map(check).collect();
     assert!(longest.iter().filter(|&&undone| undone >= 4).count() > 20, "{longest:?}");
 }
 
-/// How many steps the longest rollback of a life undid.
+/// The number of steps undone by the longest rollback of a run.
 fn check(seed: u64) -> usize {
     let run = simulate::run(seed, &mut Memory::default()).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
     let (definition, saga) = (&run.plan.definition, run.plan.saga);
@@ -42,8 +42,8 @@ fn check(seed: u64) -> usize {
     longest
 }
 
-/// What a cancel undoes when every answer is a success and answers come in the order in which they were asked for; `None`
-/// where it cannot be cancelled.
+/// The effect of a cancel when every call succeeds and responses keep the order of their calls; `None` if it cannot be
+/// cancelled.
 fn cancelled(definition: &Definition, saga: SagaId, state: &State, at: Timestamp) -> Option<Vec<StepId>> {
     if state.status.is_terminal() {
         return None;

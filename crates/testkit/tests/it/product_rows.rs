@@ -1,4 +1,4 @@
-//! Tables of products beside the engine's, and rows that are written with the start of a saga.
+//! Product tables beside the engine's, and rows written with the start of a saga.
 
 use backstitch::store::product::{Migration, RowKind, Schema};
 use backstitch::{Context, Engine, Error, Options, Payload, Saga, Step};
@@ -57,7 +57,7 @@ async fn order(engine: &Engine, amount: i32) -> Result<backstitch::Run, Error> {
     engine.start("order", &json!({ "amount": amount })).row(&ORDER, body(amount)).await
 }
 
-/// A database of its own, looked at around the engine.
+/// A new database with a connection besides the engine's.
 enum Place {
     Sqlite(tempfile::TempDir),
     Postgres(String),
@@ -75,7 +75,7 @@ impl Place {
         }
     }
 
-    /// Ids and amounts of all orders that have a saga.
+    /// Ids and amounts of all orders with a saga.
     async fn orders(&self) -> Vec<(String, i32)> {
         match self {
             Self::Sqlite(folder) => {

@@ -1,4 +1,4 @@
-//! Very many unfinished sagas in PostgreSQL: each is somebody's again soon after its owner is gone.
+//! Many unfinished sagas in PostgreSQL are adopted soon after their owner is gone.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ async fn survivor_adopts_every_unfinished_saga() {
     let gone = backlog::leave_behind(&*store, sagas, lease).await.unwrap();
     let (client, connection) = tokio_postgres::connect(&address, NoTls).await.unwrap();
     tokio::spawn(connection);
-    // The owner was heard of a moment ago: its whole lease is still to be waited for.
+    // The owner has just sent a heartbeat, so its whole lease must pass.
     let beat = "update backstitch.nodes set heartbeat_at = now() where epoch = $1";
     assert_eq!(client.execute(beat, &[&gone]).await.unwrap(), 1, "the owner was struck off too soon");
 

@@ -1,4 +1,4 @@
-//! Very many unfinished sagas in a file: after a restart each is somebody's again, soon.
+//! Many unfinished sagas in a file are adopted soon after a restart.
 
 use std::time::{Duration, Instant};
 

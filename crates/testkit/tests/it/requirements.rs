@@ -1,12 +1,11 @@
-//! `docs/requirements.md` says which test shows which requirement. Here its word is checked: the tests
-//! exist, and in a full run (`./test`) they ran and passed.
+//! Checks that the tests named in `docs/requirements.md` exist, and that they ran and passed in a full run (`./test`).
 
 use std::collections::BTreeSet;
 use std::env;
 
 use crate::repository;
 
-/// Names the log of a full test run. A relative path starts at the repository's root.
+/// The log of a full test run. A relative path starts at the repository's root.
 const LOG_VARIABLE: &str = "BACKSTITCH_TEST_LOG";
 
 #[test]
@@ -25,7 +24,7 @@ fn every_test_named_in_the_requirements_exists() {
 #[test]
 fn every_test_named_in_the_requirements_passed_in_the_full_run() {
     let tests = named_tests();
-    // Without a log there is nothing to compare with yet: `./test` runs this a second time with it.
+    // Without a log there is nothing to compare: `./test` runs this again with one.
     let Some(log) = env::var_os(LOG_VARIABLE) else {
         return;
     };
@@ -165,8 +164,9 @@ fn function_names(source: &str) -> Vec<String> {
         .collect()
 }
 
-/// The last segments of the tests that passed, from the output of `cargo test` or `cargo nextest run`. A
-/// documentation test's line starts with a file's path, which is no test's name.
+/// The last segments of the passed tests in the output of `cargo test` or `cargo nextest run`. A documentation test's
+/// line starts
+/// with a file's path, which is no test name.
 fn passed_tests(log: &str) -> BTreeSet<String> {
     log.lines()
         .filter_map(|line| passed_by_libtest(line).or_else(|| passed_by_nextest(line)))
@@ -174,13 +174,13 @@ fn passed_tests(log: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// `test PATH ... ok`, which `scripts/run_tests.py` follows by the duration: `<0.012s>`
+/// `test PATH ... ok`, followed by the duration in the output of `scripts/run_tests.py`: `<0.012s>`
 fn passed_by_libtest(line: &str) -> Option<&str> {
     let (test, outcome) = line.trim().strip_prefix("test ")?.rsplit_once(" ... ")?;
     (outcome.split_whitespace().next() == Some("ok")).then(|| test.split_whitespace().next())?
 }
 
-/// `PASS [ 0.012s] ( 7/99) CRATE PATH`; `LEAK` if a child of the test had its output open for a moment longer.
+/// `PASS [ 0.012s] ( 7/99) CRATE PATH`; `LEAK` if a child of the test kept its output open for a moment.
 fn passed_by_nextest(line: &str) -> Option<&str> {
     let line = line.trim();
     line.strip_prefix("PASS [").or_else(|| line.strip_prefix("LEAK ["))?.split_whitespace().next_back()

@@ -1,4 +1,4 @@
-//! Nodes whose clocks are an hour wrong: deadlines and timers go by the clock of the store that they share.
+//! Nodes with clocks an hour wrong: deadlines and timers use the clock of their shared store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 const HOUR: Duration = secs(3600);
 const HOUR_MICROS: i64 = 3_600_000_000;
 
-/// A machine whose clock is an hour ahead, or behind.
+/// A machine clock an hour ahead, or behind.
 struct Wrong {
     is_ahead: bool,
 }
@@ -25,7 +25,7 @@ impl Clock for Wrong {
     }
 }
 
-/// A machine whose clock is set while it runs. Its monotonic clock is tokio's.
+/// A machine clock that is set while the node runs. The monotonic clock is tokio's.
 #[derive(Default)]
 struct Stepped(AtomicI64);
 
@@ -62,7 +62,7 @@ async fn deadline_is_judged_by_the_stores_clock() {
         engine.register(gated(&gate)).unwrap();
         let half_an_hour = SystemClock.now().plus(HOUR / 2);
         let run = engine.start("gated", &()).deadline(half_an_hour).await.unwrap();
-        // Time is looked at only now and then: a message has the saga looked at.
+        // Time is checked only now and then: a message wakes the saga.
         engine.resume(run.id(), "look at the clock").await.unwrap();
         gate.add_permits(1);
         let ended = tokio::time::timeout(PATIENCE, run.outcome()).await.unwrap().unwrap();
@@ -78,7 +78,7 @@ async fn deadline_is_judged_by_the_stores_clock() {
     }
 }
 
-/// A step that fails, and is tried again in two hours; and whether it was tried.
+/// A step that fails and is retried after two hours, and whether it was retried.
 fn busy() -> (Saga, Arc<AtomicBool>) {
     let tried = Arc::new(AtomicBool::new(false));
     let noted = tried.clone();
@@ -89,7 +89,7 @@ fn busy() -> (Saga, Arc<AtomicBool>) {
     (Saga::builder("busy").step(busy.retry(Retry::fixed(1, 2 * HOUR))).build().unwrap(), tried)
 }
 
-/// When a saga goes on by its row, once it is released.
+/// The due time in the row of a released saga.
 async fn wake_time(engine: &Engine, saga: SagaId) -> Timestamp {
     let begun = Instant::now();
     loop {
@@ -106,7 +106,7 @@ async fn wake_time(engine: &Engine, saga: SagaId) -> Timestamp {
 async fn step_of_the_machines_clock_moves_no_deadline_timer_or_event() {
     for step in [HOUR_MICROS, -HOUR_MICROS] {
         let clock = Arc::new(Stepped::default());
-        // The store's clock is read once: what follows happens between two readings.
+        // The store's clock is read once: the rest happens between two readings.
         let lease = 24 * HOUR;
         let options = Options { clock: clock.clone(), lease, ..Options::default() };
         let engine = Engine::open_with(&fresh_database().await, options).await.unwrap();

@@ -1,4 +1,4 @@
-//! Parallel steps while their saga's store stalls: a locked `SQLite` file, a suspended `PostgreSQL` server.
+//! Parallel steps while the store stalls: a locked `SQLite` file, a suspended `PostgreSQL` server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Long enough for anything here on a busy machine.
+/// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = backstitch_testkit::PATIENCE;
-/// What a service sends one by one; it waits for each to be acknowledged.
+/// The parts of a service's response; it waits for the acknowledgement of each.
 const PIECES: [u8; 4] = *b"done";
 
-/// Two steps side by side: one ends when it is told to, the other reads a response that comes in pieces.
+/// Two parallel steps: one ends on demand, the other reads a response in parts.
 fn saga(quick_ends: &Arc<Notify>, service: String) -> Saga {
     let quick_ends = quick_ends.clone();
     let quick = Step::new("quick", move |_: Context<()>| {
@@ -46,7 +46,7 @@ fn saga(quick_ends: &Arc<Notify>, service: String) -> Saga {
     steps.step(pieces).build().unwrap()
 }
 
-/// Runs the saga. The store stalls before the first step ends, and goes on once the second has read its response.
+/// Runs the saga. The store stalls before the first step ends, and continues once the second has read its response.
 async fn pieces_are_read_while(engine: Engine, stall: impl FnOnce(), go_on: impl FnOnce()) {
     let quick_ends = Arc::new(Notify::new());
     let service = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -56,7 +56,7 @@ async fn pieces_are_read_while(engine: Engine, stall: impl FnOnce(), go_on: impl
     let (mut connection, _) = tokio::time::timeout(PATIENCE, service.accept()).await.unwrap().unwrap();
     stall();
     quick_ends.notify_one();
-    // The saga now commits what became of the first step, until the store goes on.
+    // The saga now commits the first step's result until the store continues.
     let sent = tokio::time::timeout(PATIENCE / 2, async {
         for piece in PIECES {
             connection.write_all(&[piece]).await.unwrap();
@@ -103,7 +103,7 @@ fn with_declared_sagas() -> Options {
     Options { caller: Some(Arc::new(NoCalls)), lease: PATIENCE, ..Options::default() }
 }
 
-/// A saga of one step for a worker that has `time` for it.
+/// A saga of one step for a worker with this timeout.
 fn worker_step(time: Duration) -> Draft {
     let step = DraftStep {
         id: "work".to_owned(),
@@ -133,7 +133,7 @@ async fn answer_counts_that_arrived_during(
     let run = owner.start("s", &()).await.unwrap();
     let mut work = owner.lease_work(&["workers".to_owned()], 1, PATIENCE, PATIENCE).await.unwrap();
     let leased = Instant::now();
-    // The saga knows the lease, so that nothing but the answer is left to write.
+    // The saga knows the lease, so only the report is left to write.
     let begins = run.events().any(async |event| matches!(event.unwrap().event, Event::StepLeased { .. }));
     assert!(begins.await);
     stall();

@@ -1,4 +1,4 @@
-//! A saga started inside the caller's own transaction exists if, and only if, that commits.
+//! A saga started inside the caller's transaction exists if, and only if, that commits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,7 +100,7 @@ async fn on_sqlite_mismatched_version_is_refused() {
     assert!(matches!(refused, Err(Error::VersionTaken { version: 1, .. })), "{refused:?}");
 }
 
-/// Ends as one does that was late from the start.
+/// The end of a saga that was late from the start.
 async fn ends_late(engine: &Engine, saga: SagaId) {
     engine.look_for_work();
     let outcome = engine.find(saga).await.unwrap().outcome();
@@ -168,7 +168,7 @@ async fn on_postgres_a_rolled_back_transaction_leaves_no_saga() {
     assert!(engine.load(saga).await.unwrap().is_none());
 }
 
-/// A node whose clock is an hour ahead.
+/// A node with a clock an hour ahead.
 struct Ahead;
 
 impl Clock for Ahead {
@@ -201,7 +201,7 @@ async fn on_postgres_a_saga_does_not_wait_for_a_clock_that_is_ahead() {
 async fn a_saga_started_by_the_sql_function_is_run_by_an_engine() {
     let address = postgres::fresh_database().await;
     let engine = engine_with_greeting(&address).await;
-    // The first start keeps the definition, which the function looks up.
+    // The first start stores the definition, which the function looks up.
     engine.start("greeting", "warm-up").await.unwrap().outcome().await.unwrap();
     let mut own = own_connection(&address).await;
     let transaction = own.transaction().await.unwrap();

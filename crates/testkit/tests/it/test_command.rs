@@ -1,10 +1,10 @@
-//! What the arguments of `./test` select.
+//! The selection of tests by the arguments of `./test`.
 
 use std::process::Command;
 
 use crate::repository::root;
 
-/// The arguments that nextest gets for these.
+/// The arguments for nextest.
 fn selected(arguments: &[&str]) -> Vec<String> {
     let script = "set -euo pipefail; source scripts/selection.sh; select_tests \"$@\"; printf '%s\\n' \"${selection[@]}\"";
     let output = Command::new("bash")

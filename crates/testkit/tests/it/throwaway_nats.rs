@@ -1,4 +1,4 @@
-//! The NATS harness itself, before anything else leans on it.
+//! Tests of the NATS fixture.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use backstitch_testkit::nats::NatsServer;
 
 const PATIENCE: Duration = backstitch_testkit::PATIENCE;
-/// Tells the test below that it is the parent to be killed.
+/// Marks the process as the parent that is killed by the test below.
 const PARENT: &str = "BACKSTITCH_TEST_NATS_PARENT";
 
 #[tokio::test]
@@ -58,7 +58,7 @@ fn a_broker_does_not_outlive_a_killed_parent() {
     }
 }
 
-/// The parent of the test above; on its own it has nothing to show.
+/// The parent of the test above; on its own it does nothing.
 #[tokio::test]
 async fn a_parent_waits_for_its_end() {
     if std::env::var_os(PARENT).is_none() {

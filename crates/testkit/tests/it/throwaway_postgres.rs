@@ -1,4 +1,4 @@
-//! The `PostgreSQL` harness itself, before anything else leans on it.
+//! Tests of the `PostgreSQL` fixture.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
@@ -194,7 +194,7 @@ fn wrapper(script: &str) -> Command {
     command
 }
 
-/// A wrapper whose command has told its server's address and now waits for the end of this test.
+/// A wrapper with a command that has printed its server's address and waits for the end of this test.
 fn waiting_wrapper() -> (Child, String) {
     let mut wrapper = wrapper(&format!("echo ${SHARED_URL_VARIABLE}; exec cat"))
         .spawn()

@@ -1,4 +1,4 @@
-//! Style as a test: the rules of the code base that neither compiler nor linter knows.
+//! Style rules that neither compiler nor linter checks.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -94,7 +94,7 @@ fn routes_and_command_lines_stay_in_their_crates() {
     }
 }
 
-/// Databases know migrations by their numbers: one that has had a number is never given it again.
+/// Databases record migrations by number, so a number is never reused.
 #[test]
 fn a_migration_that_was_published_never_changes() {
     let lock = repository::read(&repository::root().join("crates/testkit/tests/published_migrations.sha256"));
@@ -152,9 +152,32 @@ fn no_source_file_is_too_long_to_read() {
     assert_none(&long, &format!("over {MAX_LINES} lines: split the file by its reasons to exist"));
 }
 
+/// The crates whose tests already have short names.
+const SHORT_TEST_NAMES: [&str; 5] = ["bench", "cli", "demo", "kernel", "testkit"];
+const MAX_TEST_NAME: usize = 60;
+
+#[test]
+fn test_names_have_at_most_60_characters() {
+    let crates = repository::root().join("crates");
+    let mut long = Vec::new();
+    for (path, source) in repository::rust_sources() {
+        if SHORT_TEST_NAMES.iter().any(|name| path.starts_with(crates.join(name))) {
+            let names = test_names(&source).filter(|name| name.len() > MAX_TEST_NAME);
+            long.extend(names.map(|name| format!("{}: {name}", shown(&path))));
+        }
+    }
+    assert_none(&long, "a test name is a short claim");
+}
+
+#[test]
+fn test_names_are_found_behind_their_attribute() {
+    let source = ["#[", "test]\nfn one() {}\n#[", "tokio::test]\nasync fn two() {}\nfn helper() {}"].concat();
+    assert_eq!(test_names(&source).collect::<Vec<_>>(), ["one", "two"]);
+}
+
 #[test]
 fn nothing_is_left_undone_or_ignored() {
-    // Put together here, so that this file does not find itself.
+    // Concatenated, so that this file does not match itself.
     let needles = [["todo", "!("], ["unimplemented", "!("], ["#[", "ignore"]].map(|parts| parts.concat());
     let mut found = Vec::new();
     for (path, source) in repository::rust_sources() {
@@ -167,7 +190,7 @@ fn nothing_is_left_undone_or_ignored() {
     assert_none(&found, "finish the code, or make the test run");
 }
 
-/// Cargo's own reading of the manifests, with what they inherit from the workspace.
+/// The manifests as cargo resolves them.
 fn manifests() -> Vec<Value> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
@@ -180,12 +203,21 @@ fn manifests() -> Vec<Value> {
     metadata["packages"].as_array().cloned().unwrap_or_default()
 }
 
+/// The name of the first function after each attribute of a test.
+fn test_names(source: &str) -> impl Iterator<Item = &str> {
+    ["#[test]", "#[tokio::test"]
+        .into_iter()
+        .flat_map(move |attribute| source.split(attribute).skip(1))
+        .filter_map(|rest| rest.split_once("fn ")?.1.split_once('('))
+        .map(|(name, _)| name)
+}
+
 fn package<'a>(manifests: &'a [Value], name: &str) -> &'a Value {
     let package = manifests.iter().find(|package| package["name"] == name);
     package.unwrap_or_else(|| panic!("the workspace has no package `{name}`: tell this test its new name"))
 }
 
-/// Development dependencies may point anywhere: they are not shipped.
+/// Development dependencies are not shipped, so they are not restricted.
 fn shipped_dependencies(package: &Value) -> impl Iterator<Item = &Value> {
     package["dependencies"].as_array().into_iter().flatten().filter(|dependency| dependency["kind"] != "dev")
 }

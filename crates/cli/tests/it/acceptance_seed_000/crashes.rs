@@ -1,4 +1,4 @@
-//! §10.2: whatever crashes in between, an accepted event arrives, and every attempt counts once; several nodes share the work.
+//! §10.2: an accepted event arrives despite crashes, and every attempt counts once; several nodes share the work.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -73,7 +73,7 @@ async fn s10_2_kills_lose_no_event_and_miscount_no_attempt() {
             let delivery = open.comes_to_any(delivery.parse().unwrap(), &ends).await;
             let attempts = delivery["attempts"].as_array().unwrap();
             assert_eq!(delivery["attempt_count"], json!(attempts.len()), "{delivery}");
-            // Only whose five leases all went with their servers has an attempt that nobody knows the end of.
+            // Only a job with five lost leases has an attempt with an unknown outcome.
             let (unknown, known): (Vec<_>, Vec<_>) =
                 attempts.iter().partition(|attempt| attempt["error_code"] == "lease_expired");
             let arrived = known.iter().filter(|attempt| attempt["status"] == "Completed").count();

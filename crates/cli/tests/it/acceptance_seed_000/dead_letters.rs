@@ -1,4 +1,4 @@
-//! §7.4: what was given up is sent after all, as a brand-new delivery; and a range of events is sent once more.
+//! §7.4: a dead letter is requeued as a new delivery; a range of events is replayed.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ async fn s7_4_dead_letter_is_requeued_once_as_a_new_delivery() {
     on_both_stores(async |stage| {
         let (open, dead) = given_up(&stage, 1).await;
         let dead = &dead[0];
-        // It is given up once more: a dead letter of its own.
+        // It fails again and becomes a dead letter of its own.
         let second = expect(&open.client.post(&requeue(dead), &json!({})).await, 201);
         assert_eq!((&second["requeue_of"], &second["webhook_id"]), (&dead["id"], &dead["webhook_id"]));
         let second = open.comes_to(number(&second, "id"), "DeadLettered").await;

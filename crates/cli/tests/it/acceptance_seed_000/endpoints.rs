@@ -1,4 +1,4 @@
-//! Receivers that are gone, lead elsewhere or hang harm nobody but themselves.
+//! Receivers that are gone, redirect or hang affect only themselves.
 
 use serde_json::{Value, json};
 

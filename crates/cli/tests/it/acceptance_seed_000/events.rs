@@ -1,4 +1,4 @@
-//! §2.3 and §4: events are told, routed by type, and kept as they were told.
+//! §2.3 and §4: events are accepted, routed by type, and stored unchanged.
 
 use hyper::Method;
 use serde_json::{Value, json};

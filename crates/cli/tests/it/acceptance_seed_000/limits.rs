@@ -1,4 +1,4 @@
-//! A subscription's own limits: requests at once, and requests a second.
+//! A subscription's limits: concurrent requests and requests per second.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! Webhooks against their requirements, section by section: the real binary over real HTTP, with receivers that can be told
-//! how to behave, on `SQLite` and `PostgreSQL`.
+//! Webhooks against their requirements, section by section: the real binary over real HTTP, with scripted receivers,
+//! on `SQLite` and `PostgreSQL`.
 
 mod receiver;
 mod stage;

@@ -1,4 +1,4 @@
-//! Endpoints that are paused: until when and why, in every answer that shows their subscription or deliveries.
+//! Paused endpoints: until when and why, in every response with their subscription or deliveries.
 
 use serde_json::{Value, json};
 

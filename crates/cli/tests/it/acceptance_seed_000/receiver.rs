@@ -1,4 +1,4 @@
-//! A receiver of webhooks, with several endpoints that behave as they are told.
+//! A receiver of webhooks with scripted endpoints.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! §5.3, §6 and §8: what failed is tried again on schedule, each attempt counts once, and the last one gives up.
+//! §5.3, §6 and §8: failures are retried with backoff, each attempt counts once, and the last one dead-letters.
 
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ async fn s6_3_s8_1_last_failure_dead_letters_for_good() {
         ] {
             assert_eq!(&letter[name], value, "{name}");
         }
-        // A higher limit comes too late, and so does somebody with a statement of their own.
+        // A higher limit comes too late, and so does a manual SQL statement.
         open.change(number(&made, "id"), &json!({ "max_retry_limit": 9 })).await;
         let revived =
             format!("update webhook_delivery_sagas set attempt_count = 0 where id = {}", dead["id"]);

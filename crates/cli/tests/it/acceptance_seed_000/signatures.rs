@@ -1,4 +1,4 @@
-//! Receivers verify what they get, also while a secret is rotated.
+//! Receivers verify signatures, also during a rotation of the secret.
 
 use serde_json::json;
 use standardwebhooks::Webhook;

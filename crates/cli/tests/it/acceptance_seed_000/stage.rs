@@ -1,4 +1,4 @@
-//! A server that sends webhooks, and what can be asked of it.
+//! A server that sends webhooks, and requests to it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::support::{Answer, Client, Place, Program, on_both, within};
 
 const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 
-/// A database and whoever receives webhooks.
+/// A database and a receiver of webhooks.
 pub(crate) struct Stage {
     pub(crate) place: Place,
     pub(crate) receiver: Receiver,

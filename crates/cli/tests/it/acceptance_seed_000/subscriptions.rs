@@ -1,4 +1,4 @@
-//! Subscriptions are made, listed, changed, tried out and deleted.
+//! Subscriptions are created, listed, changed, tested and deleted.
 
 use hyper::Method;
 use serde_json::{Value, json};

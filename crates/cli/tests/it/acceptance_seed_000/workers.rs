@@ -1,4 +1,4 @@
-//! Outside workers take deliveries from the queue `webhooks`, and call the endpoints themselves.
+//! Outside workers lease deliveries from the queue `webhooks` and call the endpoints themselves.
 
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method};

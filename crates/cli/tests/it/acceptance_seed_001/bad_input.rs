@@ -1,4 +1,4 @@
-//! Requests that are wrong: each is refused with what is wrong, and changes nothing.
+//! Invalid requests are refused with the error, and change nothing.
 
 use hyper::Method;
 use serde_json::{Value, json};

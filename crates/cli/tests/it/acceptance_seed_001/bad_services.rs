@@ -1,4 +1,4 @@
-//! Services that answer nonsense, or not at all.
+//! Services with invalid responses, or none.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! User story 6: the order of the services and their timeouts are changed while the server runs.
+//! User story 6: the order of the services and their timeouts change while the server runs.
 
 use std::collections::BTreeSet;
 

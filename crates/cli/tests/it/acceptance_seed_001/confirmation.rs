@@ -1,4 +1,4 @@
-//! User story 1: an order is acknowledged at once, and its progress is told as it happens.
+//! User story 1: an order is acknowledged at once, and its progress is pushed.
 
 use backstitch_demo::services::Service;
 use futures::StreamExt;
@@ -54,7 +54,7 @@ async fn us1_2_us1_4_fr_005_each_step_is_pushed_as_it_completes() {
         ] {
             stage.asked_to_do(&tx, service).await;
             stage.services.release();
-            // The next service hangs: what is told now is told while the order is under way.
+            // The next service hangs, so the events arrive while the order is active.
             assert_eq!(told(&mut stream, "step.succeeded", Some(service.name())).await, message);
         }
         assert_eq!(told(&mut stream, "saga.succeeded", None).await, "Order Complete");

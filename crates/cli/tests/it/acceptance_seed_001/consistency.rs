@@ -1,4 +1,4 @@
-//! Orders and their sagas stand or fall together, and each is worked off by one process at a time.
+//! An order and its saga exist together, and one process at a time executes each.
 
 use std::collections::BTreeSet;
 

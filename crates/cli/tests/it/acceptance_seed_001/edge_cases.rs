@@ -1,4 +1,4 @@
-//! The edge cases, in the order they are asked about.
+//! The edge cases in the order of the requirements.
 
 use backstitch_demo::services::{Phase, Service};
 use http_body_util::{BodyExt, Full};
@@ -22,7 +22,7 @@ async fn edge_1_reconnecting_customer_gets_exactly_the_rest() {
         while read.len() < 3 {
             read.push(stream.next().await.unwrap());
         }
-        // The connection is gone. The order goes on.
+        // The connection is gone; the order continues.
         drop(stream);
         let path = format!("/v1/orders/{tx}/events");
         let ahead = shop.client.send(Method::GET, &path, &[("last-event-id", "1000")], "").await;

@@ -1,4 +1,4 @@
-//! User story 4: a rollback that cannot be finished reaches an administrator.
+//! User story 4: a failed rollback is escalated to an administrator.
 
 use backstitch_demo::services::{Behaviour, Phase, Service};
 use backstitch_testkit::smtp::{Setup, SmtpServer};
@@ -11,7 +11,7 @@ use crate::support::within;
 
 const STUCK: [&str; 2] = ["refuse:inventory", "fail-undo:payment"];
 
-/// Waits until the newest alert says that somebody was told.
+/// Waits until the newest alert has been delivered.
 async fn notified(shop: &Shop) -> Value {
     within(async {
         loop {
@@ -274,7 +274,7 @@ async fn us4_customer_with_a_skipped_refund_sees_no_refund() {
             assert_eq!(resolved.status, 202, "{resolved:?}");
             shop.ends(&tx, outcome).await;
             assert_eq!(shop.messages(&tx).await.last().unwrap(), told);
-            // Whoever comes back for the last event alone reads the same.
+            // A reader that resumes before the last event gets the same.
             let last = shop.history(&tx).await.len() as u64 - 1;
             let rest = shop.follow(&tx, Some(last)).await.rest().await;
             assert_eq!(rest.last().unwrap().data["message"], told);

@@ -1,4 +1,4 @@
-//! What is recorded, when, and that it stays.
+//! Records: contents, times, and immutability.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! User story 5: after a restart every order goes on where it was.
+//! User story 5: after a restart every order continues.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use tokio::time::{Instant, timeout_at};
 use crate::acceptance_seed_001::shop::Shop;
 use crate::acceptance_seed_001::stage::{MISSED_SOON, Stage, on_both_stores};
 
-/// How soon after a restart every order has to be somebody's again.
+/// The time limit for adopting every order after a restart.
 const PROMISED: Duration = Duration::from_secs(30);
 
 /// Orders in different states.
 struct UnderWay {
     paying: String,
     reserving: String,
-    /// Goes on to a service that will not work any more.
+    /// Continues to a service that no longer responds.
     shipping: String,
     refunding: String,
     releasing: String,
@@ -155,7 +155,7 @@ async fn us5_3_fr_024_order_continues_from_its_last_state() {
             standing.sort_unstable_by_key(|name| Service::ALL.iter().position(|it| it.name() == *name));
             assert_eq!(standing, in_effect, "{:?}", stage.called_so_far(tx));
         }
-        // What had succeeded is not asked for again, and what was cut off is asked for under the same key.
+        // Succeeded steps are not repeated, and interrupted calls are repeated under the same key.
         let reserving = stage.called_so_far(&orders.reserving);
         assert_eq!(reserving, ["do payment", "do inventory", "do inventory", "do logistics"]);
         let keys: Vec<_> = stage.calls(&orders.reserving)[1..3].iter().map(|call| call.key.clone()).collect();

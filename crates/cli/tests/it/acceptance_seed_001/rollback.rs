@@ -1,4 +1,4 @@
-//! User story 2: when a service fails, everything before it is undone in reverse order.
+//! User story 2: when a service fails, the earlier ones are undone in reverse order.
 
 use backstitch_demo::services::Service;
 use serde_json::json;

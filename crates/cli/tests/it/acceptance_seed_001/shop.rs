@@ -1,4 +1,4 @@
-//! A server that takes orders, as customers and administrators use it.
+//! A server for orders, as customers and administrators use it.
 
 use backstitch_testkit::postgres::{Signal, send_signal};
 use hyper::Method;

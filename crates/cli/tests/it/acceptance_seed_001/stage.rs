@@ -1,4 +1,4 @@
-//! A database, services to call, and what both of them know.
+//! A database, services, and their records.
 
 use backstitch_demo::services::{Behaviour, Call, Phase, Service, Services};
 
@@ -68,7 +68,7 @@ impl Stage {
         self.serve(&[&places, settings].concat()).await
     }
 
-    /// A server that nobody has told where the services are.
+    /// A server without configured services.
     pub(crate) async fn open_unconfigured(&self) -> Shop {
         self.serve(&[]).await
     }

@@ -1,4 +1,4 @@
-//! User story 3: a service that takes too long is given up, and its order rolled back.
+//! User story 3: an order is rolled back when a service exceeds its timeout.
 
 use backstitch_demo::services::Service;
 use serde_json::{Value, json};
@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use crate::acceptance_seed_001::shop::Shop;
 use crate::acceptance_seed_001::stage::on_both_stores;
 
-/// The entry that says what became of a service.
+/// The final log entry of a service.
 async fn failure(shop: &Shop, tx: &str) -> Value {
     shop.entries(tx).await.into_iter().find(|entry| entry["status"] == "F").unwrap()
 }
 
-/// How long a service that was called once had been called when it was given up, in microseconds.
+/// The time from a service's only call to its timeout, in microseconds.
 async fn waited(shop: &Shop, tx: &str, service: &str) -> i64 {
     let entries = shop.entries(tx).await;
     let at = |status: &str| {
@@ -104,7 +104,7 @@ async fn fr_019_an_order_at_its_end_is_watched_no_longer() {
         for tx in &orders {
             before.push((shop.history(tx).await, stage.called_so_far(tx)));
         }
-        // When these have run out of their time, so would have all calls of those that were confirmed earlier.
+        // Earlier confirmed orders would have timed out before these.
         let mut late = Vec::new();
         for service in Service::ALL {
             late.push(shop.confirm(&[&format!("hang:{}", service.name())]).await);

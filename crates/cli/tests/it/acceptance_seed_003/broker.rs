@@ -1,4 +1,4 @@
-//! A broker that takes order requests over HTTP, and behaves as it is told.
+//! A scripted broker that receives order requests over HTTP.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! §0 and §4: whatever crashes in between, an accepted request reaches the broker, and several workers share the work.
+//! §0 and §4: an accepted request reaches the broker despite crashes, and several workers share the work.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -35,7 +35,7 @@ async fn s0_message_of_a_killed_sender_is_resent_in_doubt() {
     .await;
 }
 
-/// Asks for one message after the other, for as long as nobody interrupts. The key whose answer was lost is asked for again.
+/// Publishes messages until it is interrupted. A key with a lost response is sent again.
 async fn ask_on(open: &Open, accepted: &mut BTreeMap<String, i64>) {
     loop {
         let key = format!("k-{}", accepted.len());

@@ -1,4 +1,4 @@
-//! A server that takes order requests, and what can be asked of it and of its database.
+//! A server for order requests, and requests to it and its database.
 
 use std::fmt::Write as _;
 use std::time::Duration;

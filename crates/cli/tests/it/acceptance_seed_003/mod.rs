@@ -1,5 +1,5 @@
-//! The outbox against its requirements, section by section: the real binary over real HTTP, with a broker that can be told
-//! how to behave, on `SQLite` and `PostgreSQL`.
+//! The outbox against its requirements, section by section: the real binary over real HTTP, with a scripted broker,
+//! on `SQLite` and `PostgreSQL`.
 
 mod broker;
 mod desk;

@@ -1,4 +1,4 @@
-//! §6: what can be measured and read.
+//! §6: metrics and lists.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn s6_the_metrics_are_there_by_name_and_count() {
 #[tokio::test(flavor = "multi_thread")]
 async fn s6_message_of_another_program_is_counted_once() {
     on_both_stores(Mood::Takes, async |desk| {
-        // On SQLite nobody else may write while a server runs.
+        // On SQLite no other program may write while a server runs.
         if !desk.place.is_shared() {
             return;
         }

@@ -1,4 +1,4 @@
-//! §1: order requests from programs that know the tables by name and nothing else. On SQLite they use Debian's shell, whose
+//! §1: order requests in SQL from other programs. On SQLite they use Debian's shell, whose
 //! SQLite is older than the server's.
 
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! §2, §4 and §7: what `/do/order` answers.
+//! §2, §4 and §7: responses of `/do/order`.
 
 use std::time::Duration;
 

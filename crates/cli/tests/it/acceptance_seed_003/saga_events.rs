@@ -1,4 +1,4 @@
-//! Events of sagas leave through the outbox: what the log says, in its order, whatever crashes in between.
+//! Events of sagas are published in the order of the log, despite crashes.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;

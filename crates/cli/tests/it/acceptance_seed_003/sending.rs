@@ -1,4 +1,4 @@
-//! §2, §3 and §5: how messages are sent, tried again and given up.
+//! §2, §3 and §5: sending, retrying and aborting messages.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! §2.1 and §3: a request and its key are written together, and so are its outcome and the key's.
+//! §2.1 and §3: a request and its key are written together, and so are their results.
 
 use std::time::Duration;
 

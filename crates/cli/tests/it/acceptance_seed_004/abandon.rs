@@ -1,4 +1,4 @@
-//! A site that waits for GitHub can be closed: by an operator, or because its pause expires.
+//! A site that waits for GitHub is abandoned by an operator, or when its pause expires.
 
 use serde_json::{Value, json};
 

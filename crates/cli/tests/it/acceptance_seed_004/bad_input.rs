@@ -1,4 +1,4 @@
-//! Whatever is wrong with a request is told with its place and what to do, and nothing is lost or kept by it.
+//! Invalid requests are refused with the path of the error and a remedy, and change nothing.
 
 use hyper::Method;
 use serde_json::{Value, json};

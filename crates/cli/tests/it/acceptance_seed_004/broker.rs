@@ -1,4 +1,4 @@
-//! Requests that come from a real NATS server, to the real binary.
+//! Requests from a real NATS server to the real binary.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! "If the worker dies between boxes", the next one begins where it stopped.
+//! "If the worker dies between boxes", the next one continues there.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ async fn busy_service_is_called_again_after_a_crash() {
         open.start("s", &json!({})).await;
         stage.services.was_called_in("vercel_creating").await;
         open.kill().await;
-        // What was asked for under this key is under way.
+        // The call under this key is running.
         stage.services.will("vercel_creating", Mood::Answers(409, json!({ "code": "IN_PROGRESS" })));
         let open = stage.open_driven(&lease).await;
         open.becomes("s", "live").await;
@@ -66,7 +66,7 @@ async fn busy_service_is_called_again_after_a_crash() {
     .await;
 }
 
-/// Asks for one site after the other until nobody answers; those that were accepted.
+/// Starts sites until the server is gone; returns the accepted ones.
 async fn ask_on(client: Client, round: usize) -> Vec<String> {
     let mut accepted = Vec::new();
     for nth in 0.. {

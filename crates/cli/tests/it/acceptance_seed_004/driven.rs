@@ -1,4 +1,4 @@
-//! Sites that the server drives, by calls to three services.
+//! Sites that the server moves by calls to three services.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Machines that users declare: staged, applied, discarded, looked at, and driven like the one that is built in.
+//! Declared machines: staged, applied, discarded, shown, and used like the built-in one.
 
 use hyper::Method;
 use serde_json::{Value, json};

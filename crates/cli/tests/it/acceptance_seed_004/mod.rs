@@ -1,5 +1,5 @@
-//! Lifecycles against seed 004, statement by statement: the real binary over real HTTP, with services that can be told how to
-//! behave, on `SQLite` and `PostgreSQL`.
+//! Lifecycles against seed 004, statement by statement: the real binary over real HTTP, with scripted
+//! services, on `SQLite` and `PostgreSQL`.
 
 mod services;
 mod stage;

@@ -1,4 +1,4 @@
-//! What alerts reason about: attempts, kinds of errors, and what is stuck.
+//! Data for alerting: attempts, kinds of errors, and stuck instances.
 
 use std::time::Duration;
 

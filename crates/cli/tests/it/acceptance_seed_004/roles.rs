@@ -1,4 +1,4 @@
-//! Who may do what, and what is recorded of it.
+//! Roles and the audit.
 
 use hyper::Method;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The three services of sites, with a book of what they were asked.
+//! The three services of sites, with a record of their calls.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -91,7 +91,7 @@ impl Services {
         calls
     }
 
-    /// Waits until somebody has called in this state.
+    /// Waits for a call in this state.
     pub(crate) async fn was_called_in(&self, state: &str) {
         within(async {
             while !self.calls().contains_key(state) {

@@ -1,4 +1,4 @@
-//! A server that drives lifecycles, and what can be asked of it.
+//! A server with lifecycles, and requests to it.
 
 use std::time::Duration;
 

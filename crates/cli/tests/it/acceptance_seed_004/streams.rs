@@ -1,4 +1,4 @@
-//! What happens, as it happens.
+//! Live events.
 
 use serde_json::json;
 

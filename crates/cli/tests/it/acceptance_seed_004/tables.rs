@@ -1,4 +1,4 @@
-//! The seed's table, by SQL, and what the database itself refuses.
+//! The seed's table in SQL, and the database's restrictions.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! "Atomic Transition Pattern", and the questions about it.
+//! "Atomic Transition Pattern", and the queries about it.
 
 use serde_json::json;
 

@@ -44,7 +44,7 @@ async fn all_errors_are_reported_with_their_paths() {
     for line in ["steps[0].idd: is not known: did you mean `id`?", "steps[0].action.http.url: is neither"] {
         assert!(told.contains(line), "{told}");
     }
-    // What the server finds is told in the same way.
+    // Errors of the server are shown in the same way.
     let create =
         ["webhooks", "subscriptions", "create", "--url", "ftp://x", "--events", "a b", "--timeout", "2h"];
     let told = stage.run(&create).await.failed();

@@ -1,4 +1,4 @@
-//! What is said when something is wrong: what it is, and what to do.
+//! Error messages with their remedies.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Whatever is in the data, it stays text.
+//! Data is escaped.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Every verb that asks a server, and a server that answers any of them in words of its own.
+//! Every remote command, with a server that records its requests.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ const SAGA: &str = "name: d\nsteps:\n  - { id: hello, action: { worker: { queue:
 const MACHINE: &str = "name: m\ninitial: a\nstates: [a, b]\nterminal: [b]\nedges: [[a, b]]\n";
 const SINCE: &str = "2030-01-31T12:00:00Z";
 
-/// A verb as somebody would use it, with what it reads from standard input.
+/// A command with its standard input.
 pub(crate) type Verb = (&'static [&'static str], &'static str);
 
 /// All of them.
@@ -90,7 +90,7 @@ pub(crate) const VERBS: [Verb; 69] = [
 pub(crate) struct Words {
     /// What people read.
     pub(crate) text: &'static str,
-    /// Ids, names and whatever else the next command is told.
+    /// Ids, names and other arguments.
     pub(crate) id: &'static str,
     /// Where things stand.
     pub(crate) status: &'static str,

@@ -1,4 +1,4 @@
-//! `follow` and `start --follow` where nobody looks: plain lines, JSON lines and exit codes.
+//! `follow` and `start --follow` without a terminal: plain lines, JSON lines and exit codes.
 
 use std::process::Stdio;
 

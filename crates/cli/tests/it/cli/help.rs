@@ -2,7 +2,7 @@
 
 use crate::cli::stage::run_with;
 
-/// Those that ask no server.
+/// Commands without a server.
 const LOCAL: [&str; 8] = ["demo", "serve", "migrate", "keys", "check", "bench", "completions", "man"];
 
 /// Every command, as words.
@@ -25,7 +25,7 @@ async fn commands() -> Vec<Vec<String>> {
     found
 }
 
-/// Those that ask a server and are no mere groups of others.
+/// Remote commands without subcommands.
 pub(crate) async fn verbs() -> Vec<Vec<String>> {
     let all = commands().await;
     let asks = |words: &Vec<String>| words.first().is_some_and(|first| !LOCAL.contains(&first.as_str()));

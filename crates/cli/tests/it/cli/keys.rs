@@ -1,4 +1,4 @@
-//! `keys`, which asks the database and no server.
+//! `keys`, which uses the database directly.
 
 use tempfile::TempDir;
 
@@ -24,7 +24,7 @@ impl Keys {
         run_with(&self.words(arguments), &[], "").await
     }
 
-    /// The same, where nobody reads what is printed.
+    /// The same with a closed output pipe.
     async fn unread(&self, arguments: &[&str]) -> Ran {
         run_unread(&self.words(arguments), &[]).await
     }

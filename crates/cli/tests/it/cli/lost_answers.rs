@@ -1,4 +1,4 @@
-//! An answer that is lost: the request is sent again under the same key, and nothing is done twice.
+//! A request with a lost response is repeated under the same key, and acts once.
 
 use std::net::SocketAddr;
 

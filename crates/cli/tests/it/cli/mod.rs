@@ -1,4 +1,4 @@
-//! The command line against a real server: the real binary asks, on both stores where the store matters.
+//! The command line against a real server, on both stores where the store matters.
 
 mod declared;
 mod doctor;

@@ -1,4 +1,4 @@
-//! A server with a saga of three services, and the command line beside it.
+//! A server with a saga of three services, and the command line.
 
 use std::process::{Output, Stdio};
 
@@ -18,7 +18,7 @@ const MISSED_SOON: [(&str, &str); 4] = [
     ("BACKSTITCH_EGRESS_ALLOW", "127.0.0.0/8"),
 ];
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -74,13 +74,13 @@ pub(crate) async fn run_with(arguments: &[&str], variables: &[(&str, &str)], inp
     Ran::of(within(child.wait_with_output()).await.unwrap())
 }
 
-/// The same, where nobody reads what it prints.
+/// The same with a closed output pipe.
 pub(crate) async fn run_unread(arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let mut command = command(arguments);
     command.envs(variables.iter().copied()).stdout(writer).stderr(Stdio::piped());
-    // Not `output`, which would read it after all.
+    // Not `output`, which would read the pipe.
     let child = command.spawn().unwrap();
     Ran::of(within(child.wait_with_output()).await.unwrap())
 }

@@ -1,4 +1,4 @@
-//! Something else than a Backstitch server: whoever connects is answered the same.
+//! A server other than Backstitch: every connection gets the same response.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl Stub {
 
 async fn say(mut stream: TcpStream, answer: Arc<Answer>) {
     let mut request = vec![0; 64 * 1024];
-    // A request of these tests comes in one piece; whoever sends none has left.
+    // A request of these tests arrives in one piece; a client without one has disconnected.
     if let Ok(length) = stream.read(&mut request).await {
         let _ = stream.write_all(&answer(&String::from_utf8_lossy(&request[..length]))).await;
         let _ = stream.shutdown().await;

@@ -1,4 +1,4 @@
-//! A terminal: a real pseudo-terminal, and what stands on its screen.
+//! A real pseudo-terminal and its screen.
 
 use std::num::NonZeroU16;
 use std::process::ExitStatus;

@@ -1,4 +1,4 @@
-//! What people see: tables that fit, and bars that move.
+//! Terminal output: tables that fit, and moving bars.
 
 use backstitch_demo::services::Service;
 
@@ -199,7 +199,7 @@ async fn every_table_of_every_verb_fits_the_terminal() {
             let mut terminal = Terminal::run((60, columns), verb, &variables);
             terminal.end().await;
             let written = String::from_utf8_lossy(&terminal.written).into_owned();
-            // What is indented is a line of a record, or says what to do: it is told in full.
+            // An indented line is part of a record, or a remedy: it is shown completely.
             let lines = written.lines().map(str::trim_end).filter(|line| !line.starts_with("  "));
             for line in lines.filter(|line| !line.starts_with("backstitch: ")) {
                 let wide = console::measure_text_width(line);

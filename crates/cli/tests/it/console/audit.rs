@@ -1,4 +1,4 @@
-//! The audit says what was done, not only where it was asked for.
+//! The audit shows what was done, not only the path.
 
 use serde_json::json;
 

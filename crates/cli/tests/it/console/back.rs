@@ -1,4 +1,4 @@
-//! From whatever cannot be done there is a way back, to a page that exists.
+//! Every error page has a link back to an existing page.
 
 use hyper::Method;
 

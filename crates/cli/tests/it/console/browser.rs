@@ -1,4 +1,4 @@
-//! Somebody who looks at pages and sends their forms.
+//! A client that fetches pages and sends their forms.
 
 use hyper::Method;
 use hyper::header::{CONTENT_TYPE, LOCATION, SET_COOKIE};

@@ -1,4 +1,4 @@
-//! Definitions and the settings of orders: active against staged, and how one becomes the other.
+//! Definitions and settings of orders: active against staged.
 
 use crate::console::stage::on_both_stores;
 

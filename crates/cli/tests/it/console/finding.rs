@@ -1,4 +1,4 @@
-//! Whatever has an id is found by it.
+//! Everything with an id is found by it.
 
 use serde_json::json;
 

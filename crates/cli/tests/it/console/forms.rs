@@ -1,4 +1,4 @@
-//! Only the console's own forms are taken, and only for what their pages showed.
+//! Only the console's own forms are accepted, and only if their page is up to date.
 
 use crate::console::stage::on_both_stores;
 

@@ -1,4 +1,4 @@
-//! Machines, and what stands in them.
+//! Machines and their instances.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! A page that is open is told that something has changed.
+//! An open page is notified of changes.
 
 use http_body_util::BodyExt;
 use hyper::Method;

@@ -1,4 +1,4 @@
-//! Whatever anybody has written somewhere stays text on every page.
+//! Data is escaped on every page.
 
 use serde_json::json;
 

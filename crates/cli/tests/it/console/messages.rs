@@ -68,7 +68,7 @@ async fn an_alert_is_acknowledged_once_with_who_did_it() {
         let form = page.must_form(&format!("/alerts/{id}/acknowledge"));
         let page = operator.submit(&form, &[("note", "I call the bank")]).await;
         assert!(page.has("<b>operator</b>") && page.has("I call the bank"), "{}", page.text);
-        // The first stays, whoever comes later: they are told, and what they wrote is not taken for kept.
+        // The first acknowledgement stays: a later one is refused, and its note is not kept.
         let twice = operator.send(&form, &[("note", "I call the bank")]).await;
         assert_eq!(twice.status, 303, "the same form, sent twice: {twice:?}");
         let late = admin.send(&late, &[("note", "I go there")]).await;

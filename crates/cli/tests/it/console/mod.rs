@@ -1,4 +1,4 @@
-//! The console as a browser sees it: the real binary over real HTTP, on `SQLite` and `PostgreSQL`.
+//! The console as a browser uses it: the real binary over real HTTP, on `SQLite` and `PostgreSQL`.
 
 mod audit;
 mod back;

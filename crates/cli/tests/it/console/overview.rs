@@ -1,4 +1,4 @@
-//! What the first page counts, and since when.
+//! The counts on the overview, and their time range.
 
 use crate::console::stage::on_both_stores;
 

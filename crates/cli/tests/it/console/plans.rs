@@ -1,4 +1,4 @@
-//! What the console asks for and nobody asked for before is found by index, however much there is.
+//! Queries of the console alone use an index, for any amount of data.
 
 use backstitch_testkit::sql::statement;
 

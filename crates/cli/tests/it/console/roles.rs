@@ -26,7 +26,7 @@ fn placed(path: &str) -> String {
         .replace("{key}", "k")
 }
 
-/// The status of an answer, without waiting for the end of one that goes on.
+/// The status of a response, without waiting for the end of a stream.
 async fn status(browser: &Browser, method: &Method, path: &str, token: &str) -> u16 {
     let cookie = browser.cookie.clone().unwrap_or_default();
     let mut headers = vec![("accept", "text/html"), ("content-type", "application/x-www-form-urlencoded")];

@@ -1,4 +1,4 @@
-//! What people do to sagas: each of it is in the log, with who did it, and in the audit.
+//! Actions on sagas: each is in the log with its user, and in the audit.
 
 use serde_json::json;
 
@@ -97,7 +97,7 @@ async fn bulk_actions_need_a_preview_with_a_count() {
         let page = operator.see(preview).await;
         assert!(page.has("Cancel 3 sagas"), "{}", page.text);
         let form = page.must_form("/sagas/bulk");
-        // One that comes later was not among those that were shown.
+        // A later saga was not in the preview.
         let later = stage.start_waiting("slow").await;
         let without = operator.send(&form, &[("note", "")]).await;
         assert_eq!(without.status, 422);

@@ -1,4 +1,4 @@
-//! Services that answer as they are told.
+//! Scripted services.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use axum::routing::post;
 use tokio_util::task::AbortOnDropHandle;
 
-/// What each service answers: a status and a body; 200 unless it was told otherwise.
+/// The response of each service: a status and a body; 200 by default.
 type Answers = Arc<Mutex<HashMap<String, (u16, String)>>>;
 
 #[derive(Clone)]

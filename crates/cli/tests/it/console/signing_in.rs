@@ -1,4 +1,4 @@
-//! Who is let in, for how long, and where they are led.
+//! Signing in: who, for how long, and the redirects.
 
 use hyper::Method;
 
@@ -181,7 +181,7 @@ async fn without_keys_the_console_is_for_this_machine_only() {
         let anybody = Browser::new(&program.client);
         let page = anybody.see("/").await;
         assert!(page.has("open: no keys") && page.has("/audit"), "{}", page.text);
-        // A name that somebody else points here must not let their pages in.
+        // A foreign name that resolves to this address must not pass.
         for host in ["evil.example", "evil.example:7420", "localhost.evil.example"] {
             let answer = program.client.send(Method::GET, "/", &[("host", host)], "").await;
             assert_eq!(answer.status, 403, "{host}: {answer:?}");

@@ -1,4 +1,4 @@
-//! A server with keys of every role, services to call, and something of every product.
+//! A server with keys of every role, services, and data of every product.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ can_fail: [packed, sent]
 error_kinds: [nobody_home]
 ";
 
-/// A server that is running, and whoever uses it.
+/// A running server and its users.
 pub(crate) struct Stage {
     pub(crate) place: Place,
     pub(crate) services: Services,
@@ -75,7 +75,7 @@ impl Stage {
         &self.keys[ROLES.iter().position(|known| *known == role).unwrap()]
     }
 
-    /// Somebody who has signed in.
+    /// A signed-in user.
     pub(crate) async fn as_role(&self, role: &str) -> Browser {
         Browser::signed_in(&self.program.client, self.key(role)).await
     }
@@ -166,7 +166,7 @@ impl Stage {
         .await
     }
 
-    /// Waits until its log says this: what is asked for is on disk at once, and done a moment later.
+    /// Waits for this event in the log: a request is durable at once, and carried out a moment later.
     pub(crate) async fn logged(&self, saga: &str, words: &str) {
         let path = format!("/v1/sagas/{saga}/log?limit=1000");
         self.until(&path, |log| log.to_string().contains(words)).await;
@@ -192,7 +192,7 @@ impl Stage {
         found["items"][0]["id"].as_i64().unwrap()
     }
 
-    /// A message that was given up.
+    /// An aborted message.
     pub(crate) async fn aborted(&self, key: &str) -> i64 {
         self.services.answer("topic", 400, "no");
         let message = json!({ "topic": "parcels", "idempotency_key": key, "payload": { "parcel": key } });

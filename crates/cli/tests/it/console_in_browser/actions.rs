@@ -1,4 +1,4 @@
-//! What people do, and what becomes of it before their eyes.
+//! Actions of users and their live results.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Small things that the script does for people: copying, exact times, and saying once what was done.
+//! Conveniences of the script: copying, exact times, and announcing results once.
 
 use serde_json::json;
 
@@ -45,7 +45,7 @@ async fn button_pressed_twice_keeps_its_label() {
     let screen = stage.signed_in("viewer").await;
     screen.browser.allow_clipboard().await;
     screen.open(&format!("/sagas/{}", stage.population.waiting[0])).await;
-    // What is to be done later is done when it is asked for.
+    // A deferred function runs when it is called.
     run(&screen, "window.later = []; window.setTimeout = (what) => window.later.push(what);").await;
     let button = "return document.querySelector('h1 .copy').textContent";
     for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! Definitions and the settings of orders: written, looked at, applied and discarded.
+//! Definitions and settings of orders: written, shown, applied and discarded.
 
 use serde_json::json;
 

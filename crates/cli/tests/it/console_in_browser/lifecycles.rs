@@ -44,7 +44,7 @@ async fn a_lifecycle_is_moved_started_again_and_failed() {
     let forms = screen.says("return document.querySelectorAll('main form').length").await;
     assert_eq!(forms, 0, "it is at its end");
 
-    // Somebody else moves the other one, and its page follows.
+    // Another client moves the other one, and its page follows.
     screen.open("/lifecycles/parcel/p2").await;
     screen.shows_in("#facts dl", "packed").await;
     stage.post("/v1/lifecycles/parcel/p2/transition", &json!({ "to": "sent" })).await;

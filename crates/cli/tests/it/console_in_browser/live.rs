@@ -1,4 +1,4 @@
-//! Pages that are open: what they show as things change, and what they leave alone.
+//! Open pages: what live updates change, and what they keep.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Whatever somebody writes stays text.
+//! Data is escaped.
 
 use hyper::Method;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Messages that were given up, and alerts that somebody looks after.
+//! Aborted messages, and acknowledged alerts.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! The console as people use it: the real server, a real browser, on live data.
+//! The console in a real browser, with a real server and live data.
 
 mod actions;
 mod comfort;

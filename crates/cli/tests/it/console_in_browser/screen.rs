@@ -1,4 +1,4 @@
-//! What somebody sees and presses.
+//! A user's view of a page, and input.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -144,7 +144,7 @@ impl Screen {
         ours.map(str::to_owned).collect()
     }
 
-    /// Keeps a picture, for whoever wants to see it and for the documentation.
+    /// Keeps a screenshot for inspection and for the documentation.
     pub(crate) async fn keep_picture(&self, name: &str) {
         let picture = self.browser.picture().await;
         assert!(picture.starts_with(b"\x89PNG") && picture.len() > 2000, "{name}: {} bytes", picture.len());
@@ -198,7 +198,7 @@ fn is_navigation(error: &CmdError) -> bool {
     !is_element_change(error) && reasons.iter().any(|reason| text.contains(reason))
 }
 
-/// Beside everything else that tests leave behind, unless somebody says where.
+/// Beside the other files of the tests, unless a variable names a directory.
 fn pictures() -> PathBuf {
     match std::env::var_os("BACKSTITCH_PICTURES") {
         Some(folder) => folder.into(),

@@ -1,4 +1,4 @@
-//! Every form, sent by a browser that runs no script.
+//! Every form, sent without scripts.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::console_in_browser::screen::Screen;
 use crate::console_in_browser::stage::Stage;
 use crate::console_in_browser::walks::{route, routes};
 
-/// Somebody without a script, and which forms they have sent.
+/// A user without scripts, and the forms they have sent.
 struct Sender<'a> {
     stage: &'a Stage,
     screen: &'a Screen,
@@ -16,7 +16,7 @@ struct Sender<'a> {
 }
 
 impl Sender<'_> {
-    /// Opens a page, fills in one of its forms, sends it, and is told what came of it.
+    /// Opens a page, fills in one of its forms, sends it, and reads the result.
     async fn send(&mut self, page: &str, action: &str, fields: &[(&str, &str)], button: &str, told: &str) {
         self.screen.open(page).await;
         let form = format!("form[action='{action}']");
@@ -84,7 +84,7 @@ impl Sender<'_> {
         let one = format!("/webhooks/dead-letters/{dead}/requeue");
         let delivery = format!("/webhooks/deliveries/{dead}");
         self.send(&delivery, &one, &[], "button", "It will be delivered anew.").await;
-        // It is given up once more, and so is what was replayed.
+        // It fails again, and so does the replayed delivery.
         let letters = |page: &Value| page["items"].as_array().is_some_and(|items| items.len() == 3);
         self.stage.until("/v1/webhooks/dead-letters", letters).await;
         let many = "/webhooks/dead-letters/requeue";

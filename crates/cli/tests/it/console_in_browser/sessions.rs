@@ -1,4 +1,4 @@
-//! Sessions that end while a page is open, forms that come too late, and ids that are taken along.
+//! Sessions that end while a page is open, late forms, and copied ids.
 
 use serde_json::json;
 
@@ -60,7 +60,7 @@ async fn outdated_decision_is_refused_with_a_message() {
     let stuck = &stage.population.ended[1];
     let screen = stage.signed_in("operator").await;
     screen.open(&format!("/sagas/{stuck}")).await;
-    // While somebody writes, nothing is taken away from under their hands.
+    // While the user types, nothing is replaced.
     screen.fill("textarea[name=note]", "I did it").await;
     let other = json!({ "action": "done", "note": "somebody else was faster" });
     stage.post(&format!("/v1/sagas/{stuck}/steps/pay/resolve"), &other).await;

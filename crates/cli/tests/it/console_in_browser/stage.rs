@@ -1,4 +1,4 @@
-//! A server with something of everything, keys for everybody, and a browser.
+//! A server with data of every kind, keys of every role, and a browser.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ pub(crate) struct Stage {
     pub(crate) server: Program,
     pub(crate) admin: Client,
     pub(crate) population: Population,
-    /// Others, who answer as they are told: `topic` takes the messages of the topic `parcels`.
+    /// Scripted services: `topic` receives the messages of the topic `parcels`.
     pub(crate) services: Services,
     keys: HashMap<&'static str, String>,
     db: String,
@@ -91,7 +91,7 @@ impl Stage {
         .await
     }
 
-    /// Tells of something that has happened to a parcel.
+    /// Sends an event about a parcel.
     pub(crate) async fn tell(&self, id: &str) {
         let event = json!({ "type": "parcel.sent", "id": id, "payload": { "parcel": id } });
         self.post("/v1/webhooks/events", &event).await;
@@ -129,7 +129,7 @@ impl Stage {
         assert!(revoked.status.success(), "{revoked:?}");
     }
 
-    /// A browser in which somebody of this role has signed in.
+    /// A browser with a session of this role.
     pub(crate) async fn signed_in(&self, role: &'static str) -> Screen {
         let screen = Screen::on(self.server.client.address).await;
         screen.sign_in(&self.keys[role]).await;

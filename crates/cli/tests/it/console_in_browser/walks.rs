@@ -1,4 +1,4 @@
-//! Every page, looked at by everybody.
+//! Every page, seen by every role.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -71,7 +71,7 @@ async fn walk(screen: &Screen, from: &[String], most: usize) -> BTreeSet<String>
     seen
 }
 
-/// Where a walk begins: at the first page, at what somebody has found, and at what is too long to be shown at once.
+/// Where a walk begins: the first page, a search result, and values that are too long for their page.
 async fn beginnings(stage: &Stage) -> Vec<String> {
     let long = json!({ "text": "x".repeat(3000) });
     let saga = stage.admin.start(&json!({ "definition": "parcel", "input": long })).await;

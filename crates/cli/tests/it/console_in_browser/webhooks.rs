@@ -1,11 +1,11 @@
-//! Webhooks: endpoints that are told, and those that would not listen.
+//! Webhooks: working and failing endpoints.
 
 use serde_json::json;
 
 use crate::console_in_browser::screen::Screen;
 use crate::console_in_browser::stage::Stage;
 
-/// Somebody who hears of parcels and gives up after the first attempt; where its page is.
+/// A subscription to parcels that allows one attempt; the path of its page.
 async fn subscribe(stage: &Stage) -> (i64, String) {
     let terms =
         json!({ "url": stage.services.url("hook"), "event_types": ["parcel.*"], "max_retry_limit": 1 });
@@ -73,7 +73,7 @@ async fn endpoint_is_tested_disabled_enabled_and_replayed() {
     screen.shows("The endpoint is disabled: what comes is kept for it.").await;
     screen.shows_in("#facts", "it moves house").await;
     stage.tell("p-1").await;
-    // There is a job for it, which nobody takes up.
+    // It has a job that no worker leases.
     screen.shows_in(NEWEST, "being sent").await;
     assert_eq!(stage.services.heard("hook"), 1, "the test call");
 

@@ -1,4 +1,4 @@
-//! What the doctor tells people to do can be done: every address it names is there, and every command is understood.
+//! The doctor's remedies work: every path exists, and every command is valid.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::support::{Place, on_both};
 
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 
-/// Everything that says what to do: the doctor's own words, as they stand in its source, and what is written about it.
+/// All texts with remedies: the doctor's source and its documentation.
 fn words() -> String {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/src/doctor");
     let mut text = include_str!("../../../../../docs/doctor.md").to_owned();
@@ -22,7 +22,7 @@ fn words() -> String {
         let (told, _) = source.split_once("#[cfg(test)]").unwrap_or((&source, ""));
         text.push_str(told);
     }
-    // A text goes on in the next line, and some addresses are put together.
+    // Joins strings across lines, and completes assembled paths.
     let lines: Vec<&str> = text.lines().map(|line| line.trim().trim_end_matches('\\')).collect();
     lines.join(" ").replace("{address}", "/v1/lifecycles/{machine}/{key}")
 }
@@ -40,7 +40,7 @@ fn addresses(words: &str) -> BTreeSet<(Option<&str>, &str)> {
     found
 }
 
-/// Whether an address is one of a route: what is in braces stands for anything.
+/// Whether a path matches a route: parameters in braces match anything.
 fn fits(route: &str, address: &str) -> bool {
     let (route, address): (Vec<_>, Vec<_>) = (route.split('/').collect(), address.split('/').collect());
     let alike = |(route, part): (&&str, &&str)| route == part || route.starts_with('{');
@@ -73,7 +73,7 @@ fn every_command_that_the_doctor_names_is_understood() {
         words.split('`').filter(|quoted| quoted.starts_with("backstitch ")).map(str::trim).collect();
     assert!(commands.len() > 5, "{commands:?}");
     for command in commands {
-        // What stands for something may be anything here; help is given before what is missing is asked for.
+        // Placeholders may be anything here; `--help` precedes missing arguments.
         let arguments = command.split_whitespace().skip(1).map(|word| match word {
             "…" | "ID" | "STEP" => "1",
             word if word.starts_with('{') => "1",

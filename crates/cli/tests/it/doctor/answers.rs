@@ -1,4 +1,4 @@
-//! The answer as a whole, and the metric.
+//! The whole response, and the metric.
 
 use hyper::Method;
 

@@ -1,4 +1,4 @@
-//! What the database stands on.
+//! Checks of the database and its disk.
 
 use std::time::Duration;
 

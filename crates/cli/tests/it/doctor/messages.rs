@@ -1,4 +1,4 @@
-//! Messages that do not get out.
+//! Messages that are not sent.
 
 use axum::Router;
 use serde_json::json;

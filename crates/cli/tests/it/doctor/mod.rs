@@ -1,5 +1,4 @@
-//! The doctor: every finding provoked for real, on the real binary over real HTTP, on `SQLite` and `PostgreSQL`; and silence
-//! where all is well.
+//! The doctor: every finding with the real binary over real HTTP, on `SQLite` and `PostgreSQL`; and none on a healthy server.
 
 mod stage;
 

@@ -146,7 +146,7 @@ async fn remedy_of_a_conflicting_dead_letter_resolves_the_finding() {
     .await;
 }
 
-/// A delivery whose first attempt failed, and whose limit was lowered since: it is given up when its next attempt is due.
+/// A delivery with a failed first attempt and a lowered limit: it becomes a dead letter when its next attempt is due.
 async fn exhausted_delivery(open: &Open) -> Value {
     let terms = json!({
         "url": "http://127.0.0.1:1/", "event_types": ["*"], "max_retry_limit": 9, "base_delay": "1h", "max_delay": "1h",

@@ -1,11 +1,11 @@
-//! Webhooks and lifecycles that do not get on.
+//! Webhooks and lifecycles that make no progress.
 
 use serde_json::{Value, json};
 
 use crate::doctor::stage::{JSON, Open, in_seconds, open};
 use crate::support::{Place, on_both};
 
-/// A subscription to everything at an address where nobody listens.
+/// A subscription to everything at an address without a listener.
 async fn subscribe(open: &Open, enabled: bool) -> Value {
     let terms = json!({
         "url": "http://127.0.0.1:1/", "event_types": ["*"], "max_retry_limit": 1, "enabled": enabled,

@@ -1,4 +1,4 @@
-//! What is over for long and stays.
+//! Old rows that cannot be deleted.
 
 use serde_json::json;
 

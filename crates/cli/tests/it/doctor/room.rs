@@ -1,4 +1,4 @@
-//! A disk that fills up in earnest: a small one in memory, which nobody but the server under test sees.
+//! A disk that really fills up: a small one in memory, visible to the tested server only.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -15,7 +15,7 @@ use crate::support::within;
 const MIB: usize = 1 << 20;
 /// Of the disk.
 const SIZE: usize = 48;
-/// Who may mount a disk: root, or whoever is root in a namespace of their own.
+/// Mounting needs root, or root in a user namespace.
 const WAYS: [&[&str]; 2] = [&["unshare", "--user", "--map-root-user", "--mount"], &["unshare", "--mount"]];
 /// Mounts it on the first argument, and becomes the rest.
 const MOUNT: &str = "mount -t tmpfs -o size=48m none \"$0\" && exec \"$@\"";

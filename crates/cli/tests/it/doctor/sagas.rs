@@ -1,4 +1,4 @@
-//! Sagas that nobody looks after, that do not get on, and that wait for a person.
+//! Sagas that are orphaned, make no progress, or wait for an operator.
 
 use std::time::Duration;
 
@@ -53,8 +53,8 @@ async fn sagas_of_an_unregistered_definition_are_found() {
     .await;
 }
 
-/// Plants sagas until one is found that is nobody's: a declaration that was applied a moment ago may still lead to a look for
-/// work, which takes up what was planted by then.
+/// Inserts sagas until one is found unadopted: a definition that was just applied may still cause a poll, which adopts earlier
+/// ones.
 async fn finds_planted(open: &Open, check: &str, subject: &str, plant: impl AsyncFn(u32)) -> String {
     within(async {
         for number in 1.. {
@@ -129,7 +129,7 @@ async fn stalled_saga_is_found_with_its_reason() {
     on_both(async |place: Place| {
         let open = open(&place, &[]).await;
         open.declare().await;
-        // A row without a log, as whoever lost part of the file would find it.
+        // A row without a log, as after the loss of a part of the file.
         plant(&place, 1, "parcel", "(select max(epoch) from nodes)", "null").await;
         let finding = open.finds("stuck_sagas", "error", &made_up(1)).await;
         let message = finding["message"].as_str().unwrap();
@@ -159,7 +159,7 @@ async fn waiting_job_and_expired_lease_are_found() {
             "{health}"
         );
         let job = open.lease("packing", 1).await;
-        // Nobody asks for more, so nobody notices that this one is not coming back.
+        // No worker asks for more, so the expired lease stays unnoticed.
         let finding = open.finds("jobs", "error", "work/packing").await;
         assert!(
             finding["message"].as_str().unwrap().contains(&format!("job {}", job["job_id"])),
@@ -175,7 +175,7 @@ async fn waiting_job_and_expired_lease_are_found() {
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_rollback_and_its_undelivered_alert_are_found() {
     on_both(async |place: Place| {
-        // Nobody listens there.
+        // Nothing listens there.
         let nowhere = ("BACKSTITCH_ALERTS_WEBHOOK_URL", "http://127.0.0.1:1/");
         let open = open(&place, &[nowhere]).await;
         open.declare().await;

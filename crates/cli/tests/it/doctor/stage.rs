@@ -1,4 +1,4 @@
-//! A server that a doctor looks after, and what can be asked of it.
+//! A server with a doctor, and requests to it.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -24,7 +24,7 @@ const AT_ONCE: [(&str, &str); 9] = [
     ("BACKSTITCH_DOCTOR_DISK_ERROR_PERCENT", "0"),
     ("BACKSTITCH_EGRESS_ALLOW", "127.0.0.0/8"),
 ];
-/// Nobody looks for what nobody announced.
+/// Disables the poll for work without notification.
 pub(crate) const BLIND: (&str, &str) = ("BACKSTITCH_SAGAS_TICK", "1h");
 
 /// A server that is running.

@@ -1,4 +1,4 @@
-//! A server on which everything is as it should be.
+//! A healthy server.
 
 use serde_json::json;
 
@@ -37,7 +37,7 @@ async fn a_server_with_live_work_of_every_product_is_well() {
         .await;
         let shown = open.client.get(&format!("/v1/sagas/{running}")).await.json();
         assert_eq!(shown["status"], "running");
-        // No answer is older than a second, so one that comes after all this has seen it.
+        // No response is older than a second, so a later one includes all of this.
         let said = within(async {
             loop {
                 let said = open.diagnosis().await;

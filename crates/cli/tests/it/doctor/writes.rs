@@ -1,4 +1,4 @@
-//! A database that can be read and not written.
+//! A database that is readable and not writable.
 
 use serde_json::json;
 

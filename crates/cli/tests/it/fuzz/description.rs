@@ -1,4 +1,4 @@
-//! The description of the API, as it is fuzzed by.
+//! The API's description, prepared for the fuzzer.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Definitions and machines: the description allows what the server accepts, and no more.
+//! Definitions and machines: the description allows exactly what the server accepts.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -313,7 +313,7 @@ async fn refusal(client: &Client, (schema, document): &Written) -> Option<String
         }
         json => (json["name"].as_str().unwrap_or("d"), "application/json", json.to_string()),
     };
-    // No name is an address of another route, and none is normalized away.
+    // No name is the path of another route, and none is normalised away.
     let name: String = if name.is_empty() { "x".to_owned() } else { escaped(name) };
     let answer =
         client.send(Method::PUT, &format!("/v1/{route}/{name}"), &[("content-type", format)], body).await;

@@ -1,4 +1,4 @@
-//! What the server wrote while it was fuzzed.
+//! The server's log during the fuzzing.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub(crate) fn holds_no_breakdown(log: &Path) {
 
 fn is_breakdown(line: &str) -> bool {
     let Ok(entry) = serde_json::from_str::<Value>(line) else { return true };
-    // An alert is an error of somebody else's.
+    // Alerts are logged as errors, but are none of the server.
     let is_alert =
         entry["target"].as_str().is_some_and(|target| target.starts_with("backstitch_modules::alerts"));
     (entry["level"] == "ERROR" && !is_alert) || entry["status"].as_u64().is_some_and(|status| status >= 500)

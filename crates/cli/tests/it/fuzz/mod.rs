@@ -1,4 +1,4 @@
-//! Every route with made-up requests, as the description of the API allows and forbids them: schemathesis generates them.
+//! Generated requests to every route, as the API's description allows and forbids them: schemathesis generates them.
 //! `./test` installs it.
 
 mod description;

@@ -47,7 +47,7 @@ impl Fuzzer {
         Self { folder: folder.to_owned(), settings, server }
     }
 
-    /// Fuzzes every route as somebody, in these phases; what was found is told in schemathesis' words.
+    /// Fuzzes every route with this role in these phases; failures are reported by schemathesis.
     pub(crate) async fn run(&self, who: &str, key: Option<&str>, phases: &str) -> Option<String> {
         let mut command = Command::new(program());
         command.arg("--config-file").arg(&self.settings);
@@ -76,7 +76,7 @@ fn program() -> PathBuf {
     program
 }
 
-/// How many requests were made up, and what came of them.
+/// The number of generated requests, and the result.
 fn summary(said: &str) -> &str {
     said.lines().rev().find(|line| line.contains(" generated")).unwrap_or("nothing was tried").trim()
 }

@@ -1,4 +1,4 @@
-//! Who asked for which change is recorded, and stays so.
+//! Requested changes are audited permanently.
 
 use crate::support::fresh_database;
 use hyper::Method;
@@ -40,7 +40,7 @@ async fn every_requested_change_is_audited_with_its_response() {
     let saga = |what: &str| format!("/v1/sagas/{id}/{what}");
     let note = json!({ "note": "because" });
     operator.post(&saga("pause"), &note).await;
-    // What is asked for is on disk at once, and done a moment later.
+    // A request is durable at once, and carried out a moment later.
     within(async {
         while client.get(&format!("/v1/sagas/{id}")).await.json()["paused"] != true {
             tokio::task::yield_now().await;

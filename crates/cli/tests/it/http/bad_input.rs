@@ -1,4 +1,4 @@
-//! Requests that are wrong, each refused with what is wrong and what to do.
+//! Invalid requests are refused with the error and a remedy.
 
 use hyper::Method;
 use serde_json::{Value, json};

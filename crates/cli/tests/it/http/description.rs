@@ -1,4 +1,4 @@
-//! What the API says about itself.
+//! The API's description.
 
 use serde_json::Value;
 

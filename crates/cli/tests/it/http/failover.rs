@@ -1,4 +1,4 @@
-//! The real server on a primary with a synchronous standby, which takes over.
+//! The real server on a primary with a synchronous standby, and a failover.
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ async fn state(db: String) -> &'static str {
 #[tokio::test(flavor = "multi_thread")]
 async fn repeated_revocation_of_a_key_waits_for_the_standby() {
     let mut servers = Replicated::start(&[]).await;
-    // Its tasks end with it, as those of a process that is killed.
+    // Its tasks end with it, as in a killed process.
     let first_node = Runtime::new().unwrap();
     let first = first_node.spawn(keys(servers.address.clone())).await.unwrap();
     let id =

@@ -1,4 +1,4 @@
-//! Header values of declared calls: encrypted in the database, known to the services that are called.
+//! Header values of declared calls: encrypted in the database, decrypted for the called services.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Whether the server says of itself that it can do its work.
+//! Readiness and health.
 
 use std::fs;
 use std::path::PathBuf;

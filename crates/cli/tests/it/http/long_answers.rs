@@ -1,4 +1,4 @@
-//! Streams on connections that go on to other things.
+//! Streams on connections that are reused.
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

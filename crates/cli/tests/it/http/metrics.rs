@@ -1,4 +1,4 @@
-//! Numbers and traces.
+//! Metrics and traces.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -166,7 +166,7 @@ async fn number(server: &Running, name: &str) -> f64 {
 
 #[tokio::test]
 async fn age_of_the_oldest_message_is_in_health_and_metrics() {
-    // Nobody listens there: an alert waits until somebody does.
+    // Nothing listens there, so the alert waits.
     let nowhere = |config: &mut Config| config.alerts.webhook.url = Some(Secret::new("http://127.0.0.1:1/"));
     let server = Running::start_with(nowhere).await;
     let health = async |threshold: &str| {

@@ -1,4 +1,4 @@
-//! Changing the course of a saga.
+//! Cancel, pause, resume and resolve.
 
 use hyper::Method;
 use serde_json::{Value, json};

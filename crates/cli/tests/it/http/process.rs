@@ -1,4 +1,4 @@
-//! The binary: how it starts, and how it refuses to.
+//! The binary: how it starts, and how it refuses to start.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Who asks too often, and who guesses keys.
+//! Rate limits, and guessed keys.
 
 use serde_json::json;
 

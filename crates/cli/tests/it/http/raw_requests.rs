@@ -1,4 +1,4 @@
-//! Requests that no ordinary client sends, byte by byte.
+//! Unusual requests, byte by byte.
 
 use std::time::Duration;
 

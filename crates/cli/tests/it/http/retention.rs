@@ -1,4 +1,4 @@
-//! What is over for long goes, and the server tells of it.
+//! Old rows are deleted, and the server reports it.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::http::support::{Answer, Client, Place, Program, Running, on_both, wit
 
 const A_MOMENT: Option<Duration> = Some(Duration::from_millis(50));
 
-/// Everything that stands in the files of a folder, in the order of their names.
+/// The contents of a directory's files, ordered by name.
 fn exported(folder: &Path) -> Vec<Value> {
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();

@@ -1,4 +1,4 @@
-//! Ending in order.
+//! Graceful shutdown.
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

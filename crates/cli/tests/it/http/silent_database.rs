@@ -1,4 +1,4 @@
-//! Requests while `PostgreSQL` is suspended, or is gone.
+//! Requests while `PostgreSQL` is suspended, or gone.
 
 use std::time::Duration;
 

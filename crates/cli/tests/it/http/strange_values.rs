@@ -1,4 +1,4 @@
-//! Values that are well formed, or nearly, and mean trouble all the same.
+//! Well-formed values that cause trouble.
 
 use hyper::Method;
 use serde_json::json;

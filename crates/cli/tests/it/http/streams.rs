@@ -1,4 +1,4 @@
-//! Events as they happen, over server-sent events and WebSocket.
+//! Live events, over server-sent events and WebSocket.
 
 use futures::{SinkExt, StreamExt};
 use hyper::Method;

@@ -1,4 +1,4 @@
-//! The statements that try to change stored history, and what must be the same after each of them.
+//! Statements that try to change stored history, and what must stay the same.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(crate) struct Shape {
 
 pub(crate) struct Column {
     pub(crate) name: String,
-    /// Values in SQL that a row could get in it: those of other rows, another one, and none.
+    /// SQL values for a column: those of other rows, another one, and null.
     pub(crate) values: Vec<String>,
     /// Whether `insert` names it: not `rowid`, which has another name there.
     pub(crate) is_listed: bool,

@@ -1,4 +1,4 @@
-//! Stored history under every statement that any program could try on it, on both stores.
+//! Stored history under every statement that another program could try, on both stores.
 
 mod attempts;
 mod postgres;

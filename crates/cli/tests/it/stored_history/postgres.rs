@@ -1,4 +1,4 @@
-//! Stored history in a PostgreSQL database, under the statements of the owner of its tables.
+//! Stored history in a PostgreSQL database, under statements of the tables' owner.
 
 use tokio_postgres::{Client, NoTls};
 use tokio_util::task::AbortOnDropHandle;

@@ -1,4 +1,4 @@
-//! Stored history in a SQLite file, under the statements of a program that is not ours.
+//! Stored history in a SQLite file, under statements of another program.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Every table of both stores: what of it is stored history, and rows that show it.
+//! Every table of both stores: its parts of stored history, with example rows.
 
 /// A table, and what guards it.
 pub(crate) struct Table {

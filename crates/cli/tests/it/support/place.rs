@@ -1,4 +1,4 @@
-//! A database of each kind, for servers to be started on one after the other.
+//! A database of each kind, for several servers in turn.
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What there is in the server before it is fuzzed, so that made-up requests meet something.
+//! Data for the fuzzed server, so that generated requests find something.
 
 use backstitch_demo::services::{Phase, Service, Services};
 use hyper::Method;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Client, within};
 
-/// Sagas in every state, an order, a job that somebody has, a webhook that nobody takes, and lifecycles.
+/// Sagas in every state, an order, a leased job, an undeliverable webhook, and lifecycles.
 pub(crate) struct Population {
     pub(crate) waiting: Vec<String>,
     pub(crate) ended: Vec<String>,
@@ -20,7 +20,7 @@ pub(crate) struct Population {
 
 /// The machines there are: built in, declared, and only staged.
 pub(crate) const MACHINES: [&str; 3] = ["site-provisioning", "letter", "postcard"];
-/// Lifecycles of each that are under way, and that have ended.
+/// Active and ended lifecycles.
 pub(crate) const UNDER_WAY: [&str; 2] = ["l-1", "l-2"];
 pub(crate) const ENDED: [&str; 2] = ["e-1", "e-2"];
 

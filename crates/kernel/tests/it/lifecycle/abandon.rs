@@ -1,10 +1,10 @@
-//! Pause states that end without a transition: by an operator, or because their time is over.
+//! Pause states that end without a transition: by an operator, or because they expire.
 
 use backstitch_kernel::lifecycle::{AbandonReason, Event, Input, Instance, Refused, audit};
 
 use crate::lifecycle::support::{Life, PATH, PAUSE, abandon, at, expiring, fail, start, to};
 
-/// A site that waits for GitHub, on the machine whose pause expires.
+/// A site that waits for GitHub, in a machine with an expiring pause.
 fn paused() -> Life {
     Life::of(expiring()).brought_to("awaiting_github")
 }

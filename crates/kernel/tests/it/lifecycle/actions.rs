@@ -1,4 +1,4 @@
-//! What the engine does in states that have something to do.
+//! States with actions.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn state_without_work_is_passed_in_the_same_decision() {
     assert_eq!(begun.instance.due_at, Some(at(1)), "at once");
 }
 
-/// A machine whose one thing to do is the first.
+/// A machine with an action in its initial state.
 fn doing(performer: Performer, retry: Retry) -> Machine {
     let mut draft = Draft::new("errand", "doing");
     draft.states.push("done".to_owned());

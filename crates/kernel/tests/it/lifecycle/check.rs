@@ -1,4 +1,4 @@
-//! Machines that make no sense, and what is said of them.
+//! Invalid machines and their errors.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Every event survives being a row.
+//! Every event is encoded and decoded unchanged.
 
 use std::collections::HashSet;
 

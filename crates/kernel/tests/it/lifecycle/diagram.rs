@@ -1,4 +1,4 @@
-//! The picture of a machine.
+//! The diagram of a machine.
 
 use crate::lifecycle::support::{driven, machine, site};
 

@@ -1,4 +1,4 @@
-//! Everything that can be asked, in every place that can be reached: nothing breaks an invariant.
+//! Every input in every reachable state keeps the invariants.
 
 use std::collections::HashSet;
 
@@ -31,7 +31,7 @@ fn everything(machine: &Machine, instance: Option<&Instance>) -> Vec<Input> {
     inputs
 }
 
-/// Goes everywhere, so deep; places that differ only by when they were reached are one.
+/// Explores all inputs to this depth; states that differ only in times are one.
 fn explore(machine: &Machine, depth: usize) -> HashSet<(String, u32, bool, bool)> {
     let mut places = HashSet::new();
     let mut open: Vec<(Option<Instance>, Vec<Recorded>)> = vec![(None, Vec::new())];

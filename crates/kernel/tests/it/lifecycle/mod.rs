@@ -1,4 +1,4 @@
-//! Lifecycles from the outside, in one program because linking many takes longer than running them.
+//! Tests of lifecycles by their public interface.
 
 mod abandon;
 mod actions;

@@ -1,4 +1,4 @@
-//! A machine to try things on: seed 004's, without and with actions.
+//! Seed 004's machine, without and with actions.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub(crate) fn call() -> Performer {
     Performer::Call(Payload::parse("{\"url\":\"http://127.0.0.1:1\"}").unwrap())
 }
 
-/// The same, driven by the engine.
+/// The same with actions.
 pub(crate) fn driven_site() -> Draft {
     let mut draft = site();
     let passing = [("requested", "source_resolving"), ("source_resolved", "vercel_creating")];
@@ -65,10 +65,10 @@ pub(crate) fn driven() -> Machine {
     driven_site().check().unwrap()
 }
 
-/// How long a site waits for GitHub before it is abandoned, in seconds.
+/// The time limit of the wait for GitHub, in seconds.
 pub(crate) const PAUSE: i64 = 3600;
 
-/// The same, driven from outside, with a pause that expires.
+/// The same without actions, with an expiring pause.
 pub(crate) fn expiring() -> Machine {
     let mut draft = site();
     let allowed = Allowed(Duration::from_secs(PAUSE.unsigned_abs()));
@@ -100,7 +100,7 @@ pub(crate) fn abandon() -> Input {
     Input::Abandon { note: "the owner left".to_owned() }
 }
 
-/// One thing and everything that was decided about it.
+/// An instance with all its decisions.
 pub(crate) struct Life {
     pub(crate) machine: Machine,
     pub(crate) now: i64,
@@ -113,12 +113,12 @@ impl Life {
         Self { machine, now: 0, instance: None, log: Vec::new() }
     }
 
-    /// One that stands there, by the edges of the happy path.
+    /// An instance in this state, reached by the happy path.
     pub(crate) fn standing_in(state: &str) -> Self {
         Self::of(machine()).brought_to(state)
     }
 
-    /// One that was never started, brought to a state by the edges of the happy path.
+    /// A new instance, moved to a state by the happy path.
     pub(crate) fn brought_to(self, state: &str) -> Self {
         let mut life = self;
         life.tell(start()).unwrap();

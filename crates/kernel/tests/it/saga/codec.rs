@@ -1,4 +1,4 @@
-//! Events as rows: every one comes back as it was, and a bad row is refused with a reason.
+//! Every event is encoded and decoded unchanged, and a bad row is refused with a reason.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ fn is_left_outside(event: &Event) -> bool {
     )
 }
 
-/// Every event with all its fields in use, and its name.
+/// Every event with all its fields, and its name.
 fn every_event() -> Vec<(&'static str, Event)> {
     let step = StepId::from("s");
     let attempt = 4;
@@ -181,7 +181,7 @@ fn a_row_with_something_missing_is_refused_by_name() {
     for (name, event) in every_event() {
         let (step, attempt, data) = written(&event);
         let (step, data) = (step.as_deref(), data.as_deref());
-        // Only the cause of a rollback may be without a step.
+        // Only the cause of a rollback may lack a step.
         if step.is_some() && name != "saga.compensating" {
             let expected = format!("a `{name}` event has no `step`");
             assert_eq!(refused(name, None, attempt, data), expected);
@@ -190,7 +190,7 @@ fn a_row_with_something_missing_is_refused_by_name() {
             let expected = format!("a `{name}` event has no `attempt`");
             assert_eq!(refused(name, step, None, data), expected);
         }
-        // Results are optional. What was performed here has no data, and never had before there was an outside.
+        // Results are optional. Attempts of the engine have no data, as in versions without outside workers.
         let has_result = ["step.succeeded", "step.compensated", "saga.compensated"].contains(&name);
         if data.is_some() && !has_result && !is_left_outside(&event) {
             let expected = format!("a `{name}` event has no `data`");

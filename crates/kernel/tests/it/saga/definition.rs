@@ -1,4 +1,4 @@
-//! Definitions: what is refused, with every mistake at once, and what a good one works out to.
+//! Validation of definitions: all errors together, and the computed order.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use backstitch_kernel::saga::state::StepState;
 use backstitch_kernel::saga::{Definition, Performer, Phase, Problem};
 use backstitch_kernel::{Backoff, Payload, Retry, Timestamp};
 
-/// The mistakes found, as `place: message`.
+/// The errors as `place: message`.
 fn mistakes(draft: Draft) -> Vec<String> {
     match draft.check() {
         Ok(_) => Vec::new(),

@@ -1,4 +1,4 @@
-//! Going forward: what starts when, and what is tried again.
+//! Going forward: starts and retries.
 
 use std::time::Duration;
 

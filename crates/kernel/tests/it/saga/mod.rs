@@ -1,4 +1,4 @@
-//! The kernel from the outside, in one program because linking many takes longer than running them.
+//! Tests of sagas by their public interface.
 
 mod codec;
 mod definition;

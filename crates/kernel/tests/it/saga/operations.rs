@@ -1,4 +1,4 @@
-//! What people and clocks ask of a saga: cancel, pause, resume, deadlines, and resolving what is stuck.
+//! Operators and clocks: cancel, pause, resume, deadlines, and resolutions.
 
 use crate::saga::support::{Change, Play, graph, seconds, sequence};
 use backstitch_kernel::ErrorKind;
@@ -276,7 +276,7 @@ fn resolved_saga_fails_again_with_another_stuck_step() {
     assert_eq!(saga.undone("b"), ["b undone", "compensated"]);
 }
 
-/// Two compensations side by side, both stuck, in a saga that stops at a failed one; `a` has not been begun.
+/// Two parallel compensations, both stuck, in a saga that stops at a failed one; `a` has not begun.
 fn two_stuck() -> Play {
     let draft = graph(&[("a", &[]), ("b", &[]), ("c", &[]), ("d", &["a", "b", "c"])]).undoing_at_once(2);
     let mut saga = Play::start(draft);

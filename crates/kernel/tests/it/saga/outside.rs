@@ -1,4 +1,4 @@
-//! Attempts that are left to outside workers: what ends them, and what does not.
+//! Attempts of outside workers: what ends them, and what does not.
 
 use crate::saga::support::{Change, Play, graph, seconds, sequence, short};
 use backstitch_kernel::saga::{
@@ -6,7 +6,7 @@ use backstitch_kernel::saga::{
 };
 use backstitch_kernel::{ErrorKind, Payload, Timestamp};
 
-/// What the newest attempt of this step was left to, if it was.
+/// The outside attempt of this step, if its newest attempt is one.
 fn left_to(saga: &Play, step: &str) -> Option<Outside> {
     saga.log.iter().rev().find_map(|recorded| match &recorded.event {
         Event::StepStarted { step: started, outside, .. }
@@ -19,7 +19,7 @@ fn left_to(saga: &Play, step: &str) -> Option<Outside> {
     })?
 }
 
-/// When the time of the worker that has this step is over.
+/// The timeout of the worker that has this step.
 fn until(saga: &Play, step: &str) -> Option<Timestamp> {
     saga.log.iter().rev().find_map(|recorded| match &recorded.event {
         Event::StepLeased { step: leased, until, .. } if leased.as_str() == step => Some(*until),

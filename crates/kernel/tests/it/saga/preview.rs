@@ -1,4 +1,4 @@
-//! What a cancel would undo, said beforehand.
+//! Previews of a cancel.
 
 use crate::saga::support::{Change, Play, SAGA, graph, sequence};
 use backstitch_kernel::saga::{Preview, preview};

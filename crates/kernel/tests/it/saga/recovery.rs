@@ -138,7 +138,7 @@ fn an_ended_saga_is_not_adopted() {
     assert_eq!(saga.input(adopted), Err(Rejected::Ended(Status::Succeeded)));
 }
 
-/// A store may append `saga.adopted` by itself; the new owner then finds it in the log.
+/// A store may append `saga.adopted`; the new owner then finds it in the log.
 fn found_adopted(mut saga: Play) -> Play {
     let adopted = Recorded {
         seq: saga.state.seq + 1,

@@ -1,4 +1,4 @@
-//! Rolling back: what is undone, in which order, and how it ends.
+//! Rollbacks: what is undone, in which order, and how they end.
 
 use crate::saga::support::{Change, Play, graph, seconds, sequence};
 use backstitch_kernel::saga::{Effect, Outcome, Phase, Rejected, Status, StepStatus};
@@ -132,7 +132,7 @@ fn last_finished_step_is_undone_first() {
 
 #[test]
 fn step_is_undone_after_all_its_transitive_dependents() {
-    // There is room for all of them at once, so only what depends on what keeps `a` waiting.
+    // There is room for all of them at once, so only the dependencies make `a` wait.
     let draft = graph(&[("a", &[]), ("b", &["a"]), ("c", &["b"]), ("d", &["c"])])
         .without_undo("b")
         .undoing_at_once(3);

@@ -1,4 +1,4 @@
-//! Reading a log back: what it folds to, and which logs are refused.
+//! Folding of logs, and logs that are refused.
 
 use crate::saga::support::{Play, graph, seconds, sequence};
 use backstitch_kernel::saga::state::{PhaseState, Progress, ReplayError};

@@ -1,4 +1,4 @@
-//! A saga to be played with: every answer is checked against the log before a test sees it.
+//! A saga for tests: every decision is checked against the log before a test sees it.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use backstitch_kernel::{ErrorKind, Payload, Retry, SagaId, StepError, Timestamp}
 
 pub(crate) const SAGA: SagaId = SagaId(uuid::Uuid::from_u128(0x0192_0000_0000_7000_8000_0000_0000_0001));
 
-/// The wait between two attempts of whatever has retries here.
+/// The wait of every retry.
 pub(crate) const WAIT: i64 = 10;
 
 pub(crate) fn seconds(at: i64) -> Timestamp {
@@ -37,17 +37,17 @@ pub(crate) fn step(id: &str, after: Option<&[&str]>) -> DraftStep {
     }
 }
 
-/// One after the other, without retries, each with a compensation.
+/// A sequence without retries; each step has a compensation.
 pub(crate) fn sequence(ids: &[&str]) -> Draft {
     Draft { steps: ids.iter().map(|id| step(id, None)).collect(), ..Draft::new("played") }
 }
 
-/// Steps with what each depends on.
+/// Steps with their dependencies.
 pub(crate) fn graph(steps: &[(&str, &[&str])]) -> Draft {
     Draft { steps: steps.iter().map(|(id, after)| step(id, Some(after))).collect(), ..Draft::new("played") }
 }
 
-/// Changes to a draft that read as words.
+/// Changes to a draft.
 pub(crate) trait Change: Sized {
     fn retrying(self, id: &str, count: u32) -> Self;
     fn undo_retrying(self, id: &str, count: u32) -> Self;
@@ -57,7 +57,7 @@ pub(crate) trait Change: Sized {
     fn outside(self, id: &str) -> Self;
     /// An outside worker performs the compensation.
     fn undo_outside(self, id: &str) -> Self;
-    /// How long the action, and the compensation, may wait for a worker, in seconds.
+    /// The queue timeout of the action, and of the compensation, in seconds.
     fn waiting_at_most(self, id: &str, wait: u64) -> Self;
     fn going_on(self) -> Self;
     fn undoing_at_once(self, count: usize) -> Self;
@@ -130,20 +130,20 @@ impl Change for Draft {
     }
 }
 
-/// A saga, its log, and what the last input led to.
+/// A saga, its log, and the result of the last input.
 #[derive(Clone)]
 pub(crate) struct Play {
     pub(crate) definition: Definition,
     pub(crate) state: State,
     pub(crate) log: Vec<Recorded>,
-    /// What the last decision appended, in short.
+    /// The events of the last decision, in short.
     pub(crate) news: Vec<String>,
     pub(crate) effects: Vec<Effect>,
     pub(crate) now: i64,
     pub(crate) draining: bool,
-    /// Steps for which there is no room.
+    /// Steps without room.
     pub(crate) full: Vec<usize>,
-    /// Whether workers lease what waits for them.
+    /// Whether workers lease waiting attempts.
     pub(crate) workers: bool,
 }
 
@@ -157,7 +157,7 @@ impl Play {
         Self::start_with(draft, start, false)
     }
 
-    /// A saga whose workers are away.
+    /// A saga without workers.
     pub(crate) fn start_without_workers(draft: Draft) -> Self {
         Self::begin(draft, Start::default(), false, false)
     }
@@ -186,7 +186,7 @@ impl Play {
         play
     }
 
-    /// A saga with this log, as a node that has just read it sees it.
+    /// A saga with this log, as read by a node.
     pub(crate) fn read(definition: Definition, log: Vec<Recorded>, now: i64) -> Self {
         let state = State::fold(&definition, &log).unwrap_or_else(|misfit| panic!("{misfit}"));
         Self {
@@ -210,7 +210,7 @@ impl Play {
         Ok(())
     }
 
-    /// Workers lease what there is at once. What that says is no news.
+    /// Workers lease at once; the resulting events are not shown.
     fn lease_what_waits(&mut self) {
         if !self.workers {
             return;
@@ -266,7 +266,7 @@ impl Play {
         self.news.iter().map(String::as_str).collect()
     }
 
-    /// The answer of the attempt in flight.
+    /// The result of the running attempt.
     pub(crate) fn answer(&self, step: &str, phase: Phase, outcome: Outcome) -> Input {
         let position = self.definition.position(&step.into());
         let position = position.unwrap_or_else(|| panic!("no step {step}"));
@@ -294,7 +294,7 @@ impl Play {
         self.must(self.answer(step, Phase::Undo, Outcome::Failed(StepError::new(kind, "no"))))
     }
 
-    /// The clock shows this, and the saga is looked at.
+    /// Sets the clock and wakes the saga.
     pub(crate) fn wake(&mut self, now: i64) -> Vec<&str> {
         self.now = now;
         self.must(Input::Wake)
@@ -346,7 +346,7 @@ fn assert_survives_its_row(event: &Event) {
     assert_eq!(&read, event);
 }
 
-/// An event in a few words.
+/// An event in short.
 pub(crate) fn short(event: &Event) -> String {
     match event {
         Event::SagaStarted(_) => "started".to_owned(),

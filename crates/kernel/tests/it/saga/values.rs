@@ -1,4 +1,4 @@
-//! The small values everything is made of: payloads, errors, ids, times.
+//! Small values: payloads, errors, ids, times.
 
 use std::collections::HashMap;
 use std::time::Duration;

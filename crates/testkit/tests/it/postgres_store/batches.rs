@@ -1,4 +1,4 @@
-//! Batches, and the sessions that get in their way.
+//! Batches, and sessions that interfere with them.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ async fn of_two_stores_that_race_for_a_fence_one_wins() {
     let starts: Vec<_> = sagas.iter().map(|saga| start(*saga)).collect();
     assert_eq!(store.commit(&starts).await.unwrap(), vec![Verdict::Applied; 100]);
     for seq in 3..8 {
-        // Asked for in opposite orders, written in one.
+        // Requested in opposite orders, written in one.
         let mine: Vec<_> = sagas.iter().map(|saga| go_on(*saga, seq, 1)).collect();
         let theirs: Vec<_> = sagas.iter().rev().map(|saga| go_on(*saga, seq, 2)).collect();
         let (mine, theirs) = tokio::join!(store.commit(&mine), other.commit(&theirs));
@@ -58,7 +58,7 @@ async fn repeated_saga_or_key_in_a_batch_is_decided_in_order() {
     let (store, _) = fresh_store().await;
     let (saga, first, second) = (new_id(), new_id(), new_id());
     let keyed = |saga, body| Commit { claim: claim("k", body), ..start(saga) };
-    // The higher id comes first, so that sorting by id would give the key to the wrong one.
+    // The higher id first, because sorting by id would give the key to the wrong saga.
     let batch = [
         start(saga),
         go_on(saga, 3, 1),
@@ -85,7 +85,7 @@ async fn unstorable_value_is_refused_alone() {
     row(&mut batch[7]).correlation_id = Some("a\0b".to_owned());
     row(&mut batch[8]).attributes.insert("name\0".to_owned(), "value".to_owned());
     batch[9].claim = claim("k\0", 1);
-    // More than an index takes, and nothing that could be compressed: the server itself refuses it.
+    // Too large for an index entry and incompressible, so the server refuses it.
     let noise: String = (0..1000).map(|_| new_id().to_string()).collect();
     row(&mut batch[33]).correlation_id = Some(noise.clone());
     batch[34].claim = claim(&noise, 1);
@@ -140,7 +140,7 @@ async fn a_message_that_comes_in_while_the_end_waits_is_seen() {
     assert_eq!(store.post(saga, &cancel, now()).await.unwrap(), Posted::Ended(ended.summary.status));
 }
 
-/// The row has changed since the statement began, so the server looks at it again in the middle of the statement.
+/// The row changed after the statement began, so the server evaluates it again within the statement.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_that_does_not_look_at_the_inbox_keeps_its_count() {
     let (store, address) = fresh_store().await;
@@ -184,7 +184,7 @@ async fn key_in_an_open_transaction_delays_others_briefly() {
     assert_eq!(store.commit(&batch[11..12]).await.unwrap(), [Verdict::Replay(first.saga)]);
 }
 
-/// It has taken its key by then, which must go with it.
+/// It has taken its key by then, which must be released.
 #[tokio::test(flavor = "multi_thread")]
 async fn fenced_decision_leaves_its_key_free() {
     let (store, address) = fresh_store().await;
@@ -221,7 +221,7 @@ async fn decision_behind_a_lock_is_written_after_release() {
     });
     let watcher = session(&address).await;
     let first = until_blocked_since(&watcher).await;
-    // The store gives up waiting for a lock after a moment and tries again in a new transaction.
+    // The store stops waiting for a lock after a moment and retries in a new transaction.
     until(async || (until_blocked_since(&watcher).await != first).then_some(())).await;
     held.rollback().await.unwrap();
     assert_eq!(ending.await.unwrap().unwrap(), [Verdict::Applied]);

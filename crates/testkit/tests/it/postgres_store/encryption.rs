@@ -1,4 +1,4 @@
-//! TLS to the server, as libpq's parameters ask for it.
+//! TLS to the server by libpq's parameters.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use tempfile::TempDir;
 use tokio_postgres::NoTls;
 
-/// An authority that signs certificates, with its own in a file.
+/// A certificate authority, with its certificate in a file.
 struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     folder: TempDir,
@@ -30,12 +30,12 @@ impl Authority {
         self.folder.path().join("the authority.pem")
     }
 
-    /// The path as it stands in an address.
+    /// The path as encoded in an address.
     fn parameter(&self) -> String {
         self.path().display().to_string().replace(' ', "%20")
     }
 
-    /// A server whose certificate is for this name.
+    /// A server with a certificate for this name.
     fn server(&self, name: &str) -> ThrowawayPostgres {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -73,7 +73,7 @@ async fn saga_runs_over_encrypted_verified_connections() {
 #[tokio::test(flavor = "multi_thread")]
 async fn server_is_verified_as_the_address_requires() {
     let (authority, stranger) = (Authority::new(), Authority::new());
-    // The name in the certificate is not the one in the address.
+    // The certificate has another name than the address.
     let postgres = authority.server("db.example");
     let plain = postgres.create_database().await.unwrap();
     let asking =

@@ -1,4 +1,4 @@
-//! A primary with a synchronous standby: what is acknowledged survives a failover, whatever ended the wait.
+//! A primary with a synchronous standby: acknowledged writes survive a failover, whatever ended the wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,7 +26,7 @@ async fn sagas(address: &str) -> i64 {
     counted.unwrap().get(0)
 }
 
-/// A saga of one step that calls a service, and how often it was called.
+/// A saga of one step that calls a service and counts its calls.
 fn saga() -> (Saga, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
     let called = calls.clone();
@@ -37,9 +37,9 @@ fn saga() -> (Saga, Arc<AtomicUsize>) {
     (Saga::builder("s").step(step).build().unwrap(), calls)
 }
 
-/// An engine on this database, which has run a saga already.
+/// An engine on this database that has already run a saga.
 async fn engine(address: &str) -> (Engine, Arc<AtomicUsize>) {
-    // Its heartbeats wait for the standby too, and must not be what keeps it from acting.
+    // Its heartbeats wait for the standby too, and must not prevent it from acting.
     let options = Options { lease: SOON, ..Options::default() };
     let engine = Engine::open_with(address, options).await.unwrap();
     let (saga, calls) = saga();
@@ -54,13 +54,13 @@ fn starting(engine: &Engine) -> JoinHandle<Result<backstitch::Run, backstitch::E
     tokio::spawn(async move { engine.start("s", &()).key("k").await })
 }
 
-/// Writes a decision with a store of its own.
+/// Writes a decision with a separate store.
 fn committing(address: &str, commit: Commit) -> JoinHandle<Result<Vec<Verdict>, Error>> {
     let address = address.to_owned();
     tokio::spawn(async move { PostgresStore::connect(&address).await?.commit(&[commit]).await })
 }
 
-/// Publishes a message with a store of its own, always the same.
+/// Publishes the same message with a separate store.
 fn publishing(address: &str) -> JoinHandle<Result<Vec<Published>, Error>> {
     let address = address.to_owned();
     let message = NewMessage {
@@ -83,10 +83,10 @@ async fn saga_lost_in_a_failover_was_not_acknowledged() {
     let starting = starting(&engine);
     let commit = servers.until_waiting(COMMIT, &starting).await;
     servers.end("pg_terminate_backend", commit).await;
-    // The saga is visible now, and the engine looks for it.
+    // The saga is visible now, and the engine looks it up.
     let confirming = servers.until_waiting(CONFIRM, &starting).await;
     assert_eq!(sagas(&servers.address).await, 2);
-    // A confirmation that is cut short confirms nothing.
+    // An interrupted confirmation confirms nothing.
     servers.end("pg_terminate_backend", confirming).await;
     servers.until_waiting(CONFIRM, &starting).await;
     let promoted = servers.fail_over().await;
@@ -149,7 +149,7 @@ async fn repeated_publication_waits_for_the_standby() {
     assert!(matches!(published[..], [Published::Replay(_)]), "{published:?}");
 }
 
-/// Runs one statement as another program would, and returns its only value.
+/// Runs one statement as another program, and returns its only value.
 fn asking(address: &str, statement: &'static str) -> JoinHandle<String> {
     let address = address.to_owned();
     tokio::spawn(async move {

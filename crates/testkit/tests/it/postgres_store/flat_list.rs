@@ -1,4 +1,4 @@
-//! What a page of the list of sagas costs does not depend on how many there are, however little of it matches.
+//! The cost of a page of sagas does not depend on the number of sagas or matches.
 
 use backstitch::kernel::SagaId;
 use backstitch::kernel::saga::Status;
@@ -6,7 +6,7 @@ use backstitch::store::postgres::{PostgresStore, pool_at};
 use backstitch::store::{Cursor, Filter, Page, SagaStore as _};
 use backstitch_testkit::postgres::fresh_database;
 
-/// Sagas of one definition that succeeded, but for the oldest, which was undone; all of one tenant.
+/// Succeeded sagas of one definition and tenant, except for the oldest, which was compensated.
 const FILL: &str = "
     insert into sagas (id, definition, version, status, created_at, updated_at)
     select lpad(to_hex(n), 32, '0')::uuid, 'report', 1, case n when 1 then 'compensated' else 'succeeded' end, now(), now()
@@ -35,7 +35,7 @@ async fn page_reads_a_bounded_part_of_the_list() {
     }
 }
 
-/// Sagas that run, one of them rare. Whoever looks at any makes the thousand newest leave that status, as of the next look.
+/// Running sagas, one with a rare status. Any read makes the thousand newest leave that status before the next read.
 const LEAVING: &str = "
     insert into sagas (id, definition, version, status, owner, created_at, updated_at)
     select lpad(to_hex(n), 32, '0')::uuid, case n when 6500 then 'rare' else 'report' end, 1, 'running', 1, now(), now()

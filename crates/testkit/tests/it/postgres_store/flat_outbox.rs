@@ -1,4 +1,4 @@
-//! What a look at the outbox costs does not depend on how much it holds.
+//! The cost of outbox queries does not depend on the number of messages.
 
 use std::ops::Deref;
 
@@ -21,15 +21,15 @@ fn query(name: &str) -> String {
 }
 
 const FEW: i64 = 1_000;
-/// More messages than the ages are computed from.
+/// More messages than the age metrics use.
 const MORE_THAN_AGED: i64 = 12_000;
 
-/// Fills the outbox with messages of ten topics that wait: every other one is due, every third one has an ordering key.
+/// Fills the outbox with waiting messages of ten topics: every other one is due, every third one has an ordering key.
 async fn fill(client: &Client, messages: i64) {
     let indexes = "select indexname, indexdef from pg_indexes
         where schemaname = 'backstitch' and tablename = 'outbox' and indexname <> 'outbox_pkey'";
     let indexes = client.query(indexes, &[]).await.unwrap();
-    // Sorted once they are all there, instead of one by one.
+    // Sorted after all inserts, instead of one by one.
     for index in &indexes {
         client.batch_execute(&format!("drop index {}", index.get::<_, &str>(0))).await.unwrap();
     }
@@ -48,14 +48,14 @@ async fn fill(client: &Client, messages: i64) {
     client.batch_execute("vacuum analyze outbox").await.unwrap();
 }
 
-/// A connection like those of the store, to a database with this many messages.
+/// A connection like the store's to a database with this many messages.
 async fn filled(messages: i64) -> impl Deref<Target = impl Deref<Target = Client>> {
     let client = fresh_client().await;
     fill(&client, messages).await;
     client
 }
 
-/// How many pages a statement looks at, beside what it does after its answer under these names.
+/// The number of pages that a statement reads.
 pub(super) async fn pages(client: &Client, statement: &str, values: &str, afterwards: &str) -> i64 {
     client.batch_execute(&format!("prepare looked_at as {statement}")).await.unwrap();
     let explained = format!("explain (analyze, buffers, format json) execute looked_at {values}");
@@ -75,7 +75,7 @@ pub(super) async fn pages(client: &Client, statement: &str, values: &str, afterw
     of(top) + later.map(of).sum::<i64>()
 }
 
-/// The cost of looking for topics, claiming messages, settling them and listing them.
+/// The cost of finding topics, claiming, settling and listing messages.
 async fn costs(messages: i64) -> [i64; 4] {
     let client = filled(messages).await;
     let looking = pages(&client, query!("waiting_topics"), "", "").await;

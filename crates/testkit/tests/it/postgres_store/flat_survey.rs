@@ -1,4 +1,4 @@
-//! What a look for work that nobody looks after costs does not depend on how many sagas there are, live or over.
+//! The cost of the diagnostics does not depend on the number of active or ended sagas.
 
 use backstitch_testkit::scale;
 use backstitch_testkit::sql::statement;
@@ -14,7 +14,7 @@ fn query(name: &str) -> String {
 
 const FEW: i64 = 1_000;
 
-/// So many sagas of three definitions, a third of them owned by ten nodes, a third waiting, a third over; and as many jobs.
+/// Sagas of three definitions, a third owned by ten nodes, a third waiting, a third ended; and as many jobs.
 async fn fill(client: &Client, count: i64) {
     let rows = format!(
         "insert into sagas (id, definition, version, status, owner, wake_at, created_at, updated_at)
@@ -34,8 +34,9 @@ async fn fill(client: &Client, count: i64) {
     execute_each(client, &rows).await;
 }
 
-/// The cost of looking for stalled sagas when every saga waits for a timer. The rows are inserted as they are needed: dead
-/// versions of updated rows stay in the indexes while another session has an older snapshot.
+/// The cost of finding stalled sagas when every saga waits for a timer. Rows are inserted in their final form: dead
+/// versions
+/// of updated rows stay in the indexes while another session has an older snapshot.
 async fn cost_of_stuck(count: i64) -> i64 {
     let client = fresh_client().await;
     let rows = format!(
@@ -51,7 +52,7 @@ async fn cost_of_stuck(count: i64) -> i64 {
     pages(&client, &query("sagas::stuck"), "(now() + interval '1 hour', 100)", "").await
 }
 
-/// One by one: vacuum cannot run among others.
+/// Separately: vacuum cannot run in a batch.
 async fn execute_each(client: &Client, statements: &str) {
     for statement in statements.split(';') {
         client.batch_execute(statement).await.unwrap();

@@ -1,4 +1,4 @@
-//! Sagas and messages from any program's own transaction.
+//! SQL functions that start sagas and publish messages in any transaction.
 
 use backstitch::kernel::SagaId;
 use backstitch::kernel::saga::{Event, Status};
@@ -213,7 +213,7 @@ const DOCUMENTS: [&str; 9] = [
     "[0, -0, 0.0, 1, 1.0, -2, 3.5, 0.25, 12.50, 1e3, 1e20, 1e21, 123456789012345680000, 9007199254740993]",
     "[0.000001, 0.0000001, 1.5e-9, 1e-300, 5e-324, 1.7976931348623157e308, 0.1, 333333333.33333329]",
     r#"{"b": {"z": 1, "y": [{}, []]}, "a": null, "B": "x", "é": "ü", "": 0, "a b": 1, "\r": 2, "1": 3, "\u0080": 4}"#,
-    // In the order of UTF-16, where what it needs two units for comes before the last of what it needs one for.
+    // Sorted by UTF-16: a surrogate pair comes before the last character of a single unit.
     r#"{"\uff61": 1, "\ud83d\ude00": 2, "\ud7ff": 3, "\ue000": 4, "\udbff\udfff": 5, "\udbff\udfff\ud83d\ude00": 6}"#,
     r#""quote \" slash \/ back \\ tab \t bell \u0007 del \u007f snow \u2603 \ud83d\ude00 <&>'""#,
 ];
@@ -297,7 +297,7 @@ async fn sql_publish_refuses_a_key_with_a_deleted_message() {
         session.query_one(sql, &[&payload]).await.map(|row| row.get::<_, Option<i64>>(0))
     };
     assert!(publish("1").await.unwrap().is_some());
-    // As retention leaves it: keys may be kept longer than their messages.
+    // As left by retention: keys may be kept longer than their messages.
     for statement in
         ["update backstitch.outbox set status = 'succeeded', due_at = null", "delete from backstitch.outbox"]
     {
@@ -351,7 +351,7 @@ async fn a_role_needs_no_more_than_the_function() {
         .await
         .unwrap();
     let app = session(&address.replace("postgres@", &format!("{role}@"))).await;
-    // A path on which every name the function uses is somebody else's.
+    // A search path on which every name that the function uses belongs to another schema.
     app.batch_execute(
         "create temporary table sagas (id text);
          create temporary table saga_events (id text);

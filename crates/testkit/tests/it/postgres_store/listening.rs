@@ -1,4 +1,4 @@
-//! Wake-ups between processes.
+//! Notifications between processes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -134,7 +134,7 @@ async fn dropped_receiver_stops_listening() {
     until(async || (listening().await == 0).then_some(())).await;
 }
 
-/// Takes its time to listen, and tells when it has been looked for work.
+/// Listens with a delay, and reports when it has polled for work.
 #[derive(Default)]
 struct SlowToListen {
     looked: Notify,
@@ -156,7 +156,7 @@ impl Watch for SlowToListen {
 async fn notification_right_after_the_first_poll_is_found() {
     let (store, address) = fresh_store().await;
     let store = Arc::new(Watched::new(store, SlowToListen::default()));
-    // So long that only listening can help.
+    // So long that only a notification can be in time.
     let options = Options { tick: Duration::from_secs(3600), ..Options::default() };
     let engine = Engine::on_store(store.clone(), options).await.unwrap();
     let trip = Saga::builder("trip").step(Step::new("go", |_: Context<Value>| async { Ok(()) }));

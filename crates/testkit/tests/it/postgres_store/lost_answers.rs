@@ -1,4 +1,4 @@
-//! The connection breaks while a batch is on its way: nobody may guess what became of it.
+//! The connection breaks during a batch, so its outcome is unknown.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ async fn an_answer_that_is_lost_is_found_in_the_log() {
     for (round, fault) in [SWALLOW_ANSWER, SWALLOW_REQUEST].into_iter().enumerate() {
         let mut batch: Vec<Commit> =
             sagas.iter().zip(3..).map(|(saga, attempt)| go_on(*saga, 3 + round as u64, attempt)).collect();
-        // A neighbour whose fence is lost, and one whose key makes it a start that could be taken for a repetition.
+        // A fenced decision, and one with a key that could look like a repeated start.
         batch.push(go_on(sagas[0], 1_000, 1));
         let claim = Claim { scope: "s".to_owned(), key: round.to_string(), digest: Digest([3; 32]) };
         batch.push(Commit { claim: Some(claim), ..start(new_id()) });
@@ -54,7 +54,7 @@ async fn an_end_whose_answer_is_lost_is_not_taken_for_waiting_mail() {
     store.commit(&[start(saga)]).await.unwrap();
     let mut holder = session(&address).await;
     let watcher = session(&address).await;
-    // The server stands before a lock when the client is cut off, so the log shows nothing yet when it is read.
+    // The server waits for a lock when the client is disconnected, so the log is still empty when it is read.
     let held = holder.transaction().await.unwrap();
     held.query("select from backstitch.sagas where id = $1 for update", &[&saga.0]).await.unwrap();
     network.break_once(SWALLOW_ANSWER);
@@ -106,7 +106,7 @@ async fn database_crash_during_commits_loses_nothing() {
                 for seq in 3..120_u64 {
                     let batch: Vec<Commit> = sagas.iter().map(|saga| go_on(*saga, seq, 1)).collect();
                     let verdicts = store.commit(&batch).await.unwrap();
-                    // Each saga has one writer, so whatever happened in between, nobody else can have been first.
+                    // Each saga has one writer, so no other append can have come first.
                     assert!(
                         verdicts.iter().all(|verdict| *verdict == Verdict::Applied),
                         "{seq}: {verdicts:?}"
@@ -151,7 +151,7 @@ async fn cancelled_query_closes_its_connection() {
     let watcher = session(&address).await;
     let held = holder.transaction().await.unwrap();
     held.batch_execute("lock table backstitch.saga_inbox in access exclusive mode").await.unwrap();
-    // More than there are connections to ask on, so that each of them is lent to somebody who does not wait for the answer.
+    // More than there are connections, so that each connection is used by a caller that goes away.
     let ask = async |store: Arc<PostgresStore>| store.mail(1).await;
     let askers: Vec<_> = (0..16).map(|_| tokio::spawn(ask(Arc::clone(&store)))).collect();
     let blocked = "select count(*) from pg_stat_activity

@@ -1,4 +1,4 @@
-//! What only PostgreSQL has: other sessions, other nodes, connections that break, and functions of its own.
+//! Tests specific to PostgreSQL: other sessions, other nodes, broken connections, and SQL functions.
 
 mod batches;
 mod encryption;

@@ -1,4 +1,4 @@
-//! A stretch of network that breaks when it is told to.
+//! A proxy that breaks connections on demand.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,18 +8,18 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 const PASS: usize = 0;
-/// The next request reaches the server; its answer does not come back.
+/// The next request reaches the server; its response is lost.
 pub(crate) const SWALLOW_ANSWER: usize = 1;
 /// The next request does not reach the server.
 pub(crate) const SWALLOW_REQUEST: usize = 2;
-/// From the next request on nothing of this connection arrives any more, in either direction, and nobody is told.
+/// From the next request on the connection silently drops everything in both directions.
 pub(crate) const FALL_SILENT: usize = 3;
-/// As if the client stood still before its next COMMIT: the connection stays open, and nothing comes any more.
+/// As if the client was suspended before its next COMMIT: the connection stays open and idle.
 pub(crate) const STAND_STILL_BEFORE_COMMIT: usize = 4;
 
 const COMMIT: &[u8] = b"COMMIT";
 
-/// A stretch of network between a store and its database.
+/// A proxy between a store and its database.
 pub(crate) struct Network {
     pub(crate) address: String,
     fault: Arc<AtomicUsize>,
@@ -56,7 +56,7 @@ impl Network {
     }
 }
 
-/// Carries bytes both ways until the fault strikes; then both ends are gone.
+/// Copies bytes both ways until the fault; then closes both ends.
 async fn carry(
     mut client: TcpStream,
     mut server: TcpStream,
@@ -89,8 +89,8 @@ async fn carry(
                     }
                     SWALLOW_ANSWER => {
                         server.write_all(&asked[..count]).await.unwrap();
-                        // The server answers once it has committed. A lock may keep it from that: then it is the
-                        // client who is cut off first, and the server goes on alone.
+                        // The server responds after its commit. If a lock delays it, the client is disconnected first,
+                        // and the server continues.
                         let _ = tokio::time::timeout(Duration::from_millis(300), server.read(&mut answered)).await;
                         drop(client);
                         faults.fetch_add(1, Ordering::SeqCst);

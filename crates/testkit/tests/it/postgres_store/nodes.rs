@@ -1,4 +1,4 @@
-//! Several nodes, and only the database's clock.
+//! Several nodes, and the database's clock.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ async fn started_by(store: &PostgresStore, owner: Epoch, count: usize) -> Vec<Sa
     sagas
 }
 
-/// Lets a node's lease run out, as the database sees it.
+/// Lets a node's lease expire by the database's clock.
 async fn age(address: &str, epoch: Epoch) {
     let late = "update backstitch.nodes set heartbeat_at = heartbeat_at - interval '1 hour' where epoch = $1";
     assert_eq!(session(address).await.execute(late, &[&epoch]).await.unwrap(), 1);
@@ -72,7 +72,7 @@ async fn a_dead_node_cannot_come_back_to_life() {
     let taken = Event::SagaAdopted { node: "heir".to_owned(), epoch: heir };
     assert_eq!(log(&store, sagas[0]).await[2], taken);
 
-    // What a dead node starts after its death is not lost either.
+    // Sagas that a dead node starts after its death are not lost either.
     let late = started_by(&store, dead, 1).await;
     assert_eq!(ids(store.adopt(&node("heir"), heir, &known(), now(), 10).await.unwrap().sagas), late);
 }
@@ -91,7 +91,7 @@ async fn of_two_heirs_each_saga_gets_one() {
                 let heir = node(&format!("heir{number}"));
                 let epoch = store.join(&heir).await.unwrap();
                 let mut taken = Vec::new();
-                // Another heir may hold all that is left for a moment, so one empty answer is not the end.
+                // Another node may hold all remaining sagas for a moment, so one empty result is not the end.
                 let mut empty = 0;
                 while empty < 20 {
                     let some = store.adopt(&heir, epoch, &known(), now(), 40).await.unwrap().sagas;
@@ -120,7 +120,7 @@ async fn who_appends_while_an_heir_looks_keeps_the_saga() {
     let heir = store.join(&node("heir")).await.unwrap();
     let sagas = started_by(&store, slow, 2).await;
     age(&address, slow).await;
-    // The slow node's decision is on its way to the disk: written, and not yet committed.
+    // The slow node's decision is written and not yet committed.
     let mut deciding = session(&address).await;
     let watcher = session(&address).await;
     let decision = deciding.transaction().await.unwrap();
@@ -135,7 +135,7 @@ async fn who_appends_while_an_heir_looks_keeps_the_saga() {
     assert_eq!(ids(adopting.await.unwrap().unwrap().sagas), [sagas[1]]);
     let row = store.load(&[sagas[0]]).await.unwrap().pop().unwrap().summary;
     assert_eq!(row.owner, Some(slow));
-    // The next look takes it: its owner is still dead.
+    // The next adoption takes it: its owner is still dead.
     assert_eq!(ids(store.adopt(&node("heir"), heir, &known(), now(), 10).await.unwrap().sagas), [sagas[0]]);
     assert_eq!(log(&store, sagas[0]).await.len(), 4);
 }
@@ -163,7 +163,7 @@ async fn decision_during_adoption_does_not_deadlock() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_leaves_gives_everything_back_at_once() {
     let (store, _) = fresh_store().await;
-    // A definition has its row before any saga of it can start.
+    // A definition is stored before any of its sagas can start.
     store.register(&named("trip", 1)).await.unwrap();
     let leaving = store.join(&node("leaving")).await.unwrap();
     let staying = store.join(&node("staying")).await.unwrap();

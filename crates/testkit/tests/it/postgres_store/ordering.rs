@@ -1,4 +1,4 @@
-//! Ordering keys while several sessions claim.
+//! Ordering keys with several claiming sessions.
 
 use backstitch::store::MessageStore as _;
 use backstitch::store::outbox::{NewMessage, Publication};

@@ -1,4 +1,4 @@
-//! Addresses that lead to `PgBouncer`, or name several servers.
+//! Addresses of `PgBouncer`, or with several servers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! What the database itself refuses, whatever program asks.
+//! Rules that the database enforces for every program.
 
 use backstitch::store::SagaStore as _;
 use tokio_postgres::error::SqlState;

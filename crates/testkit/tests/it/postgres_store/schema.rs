@@ -1,4 +1,4 @@
-//! How a database gets its schema.
+//! Migrations of a database.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ fn migrations() -> Vec<PathBuf> {
     repository::files_under(&repository::root().join("crates/engine/migrations/postgres"))
 }
 
-/// The version of the schema that this build has.
+/// The schema version of this build.
 fn newest() -> usize {
     migrations().len()
 }
@@ -65,7 +65,7 @@ async fn names_that_are_taken_in_public_are_left_alone() {
 async fn every_connection_waits_for_the_disk() {
     let (_store, address) = fresh_store().await;
     let session = session(&address).await;
-    // A careless default of the database, which every connection made from now on would take.
+    // A careless default of the database, which every new connection would use.
     let name = address.rsplit('/').next().unwrap();
     session.batch_execute(&format!("alter database {name} set synchronous_commit = off")).await.unwrap();
     let (store, probe) =
@@ -73,7 +73,7 @@ async fn every_connection_waits_for_the_disk() {
     backstitch::store::SagaStore::commit(&store, &[crate::postgres_store::support::start(probe)])
         .await
         .unwrap();
-    // What a session has set cannot be asked from outside, so a trigger inside it tells.
+    // The settings of a session are invisible from outside, so a trigger in it reports them.
     session
         .batch_execute(
             "create table seen (setting text);

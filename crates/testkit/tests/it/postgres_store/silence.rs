@@ -1,4 +1,4 @@
-//! The network swallows what is sent, or the server was restarted: questions end all the same.
+//! The network drops everything, or the server was restarted: queries still end.
 
 use std::time::{Duration, Instant};
 
@@ -72,7 +72,7 @@ async fn a_reader_does_not_hear_of_a_connection_that_is_gone() {
         store.list(&Filter::default(), &page).await.unwrap();
         assert_eq!(network.broken(), struck, "the fault did not strike");
     }
-    // A change may have happened: whoever asked for it has to decide.
+    // The change may have happened, so the caller has to decide.
     network.break_once(SWALLOW_REQUEST);
     let adopted = store.adopt(&node(), 1, &[], now(), 10).await;
     assert!(matches!(adopted, Err(Error::Unavailable(_))), "{adopted:?}");
@@ -86,7 +86,7 @@ async fn a_restarted_server_is_asked_as_if_nothing_had_been() {
     let page = Cursor { before: None, limit: 10 };
     let filter = Filter::default();
     for _ in 0..3 {
-        // Several connections, all of them idle when the server goes.
+        // Several connections, all idle when the server stops.
         let (one, other) = tokio::join!(store.list(&filter, &page), store.outbox_ages());
         one.unwrap();
         other.unwrap();
@@ -114,7 +114,7 @@ async fn suspended_database_does_not_delay_shutdown() {
     engine.register(saga(false)).unwrap();
     let acknowledged = engine.start("s", &()).await.unwrap().id();
     postgres.suspend().unwrap();
-    // Every question on its own would be waited for longer than this.
+    // Each query alone would be waited for longer than this.
     let stopped = tokio::time::timeout(Duration::from_secs(35), engine.shutdown()).await;
     postgres.resume().unwrap();
     assert!(stopped.expect("the shutdown ends").is_err(), "nobody took its leave");
@@ -126,7 +126,7 @@ async fn suspended_database_does_not_delay_shutdown() {
     engine.shutdown().await.unwrap();
 }
 
-/// Rows of a product take a statement of their own, so that a batch with some is a transaction of several.
+/// Rows of a product need a statement of their own, so a batch with some is a transaction of several statements.
 static ROW: RowKind = RowKind {
     sqlite: "",
     postgres: "select from unnest($1::uuid[], $2::timestamptz[], $3::text[]) as r (saga_id, at, body)",

@@ -1,4 +1,4 @@
-//! Messages of a node whose clock is wrong: only the database's counts.
+//! Messages of a node with a wrong clock: only the database's clock counts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const SKEW_MICROS: i64 = 5 * 60 * 1_000_000;
-/// How long anything may take that is waited for.
+/// Time limit of every wait.
 const SOON: Duration = backstitch_testkit::PATIENCE;
 
 /// Fails the first send.
@@ -45,7 +45,7 @@ async fn until(engine: &Engine, status: Status) -> Kept {
     }
 }
 
-/// Sends a message, at the second try, from a node whose clock is this far from the database's.
+/// Sends a message at the second attempt, from a node with this clock skew.
 async fn sent_by_a_node_off_by(micros: i64) {
     let fixture = PostgresFixture::open().await;
     let shown = Timestamp::from_micros(fixture.now().as_micros() + micros);
@@ -89,7 +89,7 @@ async fn message_expires_by_the_databases_clock() {
     engine.shutdown().await.unwrap();
 }
 
-/// Publishes a message that has a minute, from a node whose clock is this far from the database's, in both ways.
+/// Publishes a message with one minute to live, from a node with this clock skew, in both ways.
 async fn lives_a_minute_on_a_node_off_by(micros: i64) {
     let fixture = PostgresFixture::open().await;
     let shown = Timestamp::from_micros(fixture.now().as_micros() + micros);

@@ -1,4 +1,4 @@
-//! Decisions to write and sessions to disturb them with.
+//! Decisions to write, and sessions that interfere.
 
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock};
@@ -13,23 +13,23 @@ use backstitch::store::{Commit, NewRow, RowUpdate, RowWrite, SagaStore as _};
 use backstitch_testkit::postgres::fresh_database;
 use tokio_postgres::{Client, NoTls, Row};
 
-/// How long anything may take that is waited for.
+/// Time limit of every wait.
 pub(crate) const SOON: Duration = backstitch_testkit::PATIENCE;
 
-/// A store on a database of its own, and the address of that.
+/// A store on a new database, and its address.
 pub(crate) async fn fresh_store() -> (Arc<PostgresStore>, String) {
     let address = fresh_database().await;
     (Arc::new(PostgresStore::connect(&address).await.unwrap()), address)
 }
 
-/// A connection like those of the store, to a migrated database of its own.
+/// A connection like the store's to a new migrated database.
 pub(crate) async fn fresh_client() -> impl Deref<Target = impl Deref<Target = Client>> {
     let client = pool_at(&fresh_database().await, 1).unwrap().get().await.unwrap();
     client.batch_execute("set statement_timeout = 0").await.unwrap();
     client
 }
 
-/// A session beside the store's.
+/// A session besides the store's.
 pub(crate) async fn session(address: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(address, NoTls).await.unwrap();
     tokio::spawn(connection);
@@ -81,12 +81,12 @@ pub(crate) fn row(commit: &mut Commit) -> &mut NewRow {
     }
 }
 
-/// A decision in the middle, whose first event has this number.
+/// A later decision whose first event has this number.
 pub(crate) fn go_on(saga: SagaId, seq: u64, attempt: u32) -> Commit {
     decision(saga, seq, vec![step_started(attempt)])
 }
 
-/// The decision that ends a saga, having seen this many messages.
+/// The decision that ends a saga, after this many messages.
 pub(crate) fn end(saga: SagaId, seq: u64, inbox_seen: Option<u64>) -> Commit {
     let update = RowUpdate {
         status: Status::Succeeded,
@@ -120,19 +120,19 @@ fn decision(saga: SagaId, seq: u64, events: Vec<Event>) -> Commit {
     }
 }
 
-/// The log of a saga, which must have no gap.
+/// The log of a saga without gaps.
 pub(crate) async fn log(store: &PostgresStore, saga: SagaId) -> Vec<Event> {
     let log = store.log(saga, 0, 1000).await.unwrap();
     assert!(log.iter().map(|recorded| recorded.seq).eq(1..=log.len() as u64), "{log:?}");
     log.into_iter().map(|recorded| recorded.event).collect()
 }
 
-/// Waits until a session of the store stands before somebody's lock, and gives its process id.
+/// Waits until a session of the store waits for a lock, and returns its process id.
 pub(crate) async fn until_blocked(watcher: &Client) -> i32 {
     blocked_session(watcher).await.get("pid")
 }
 
-/// Waits until a session of the store waits for a lock, and returns when its transaction began.
+/// Waits until a session of the store waits for a lock, and returns the start of its transaction.
 pub(crate) async fn until_blocked_since(watcher: &Client) -> SystemTime {
     blocked_session(watcher).await.get("xact_start")
 }
@@ -143,7 +143,7 @@ async fn blocked_session(watcher: &Client) -> Row {
     until(async || watcher.query_opt(blocked, &[]).await.unwrap()).await
 }
 
-/// Waits for something to be there.
+/// Waits for a value.
 pub(crate) async fn until<T>(look: impl AsyncFn() -> Option<T>) -> T {
     let began = Instant::now();
     loop {

@@ -52,7 +52,7 @@ async fn newer_version_waits_until_older_nodes_are_gone() {
     assert!(matches!(&refused, Some(Error::OlderNodes(names)) if names == "old"), "{refused:?}");
     assert_eq!(version(&client).await, before, "older nodes go on with the schema that they know");
 
-    // It is stopped for so long that it counts as dead, and goes on later.
+    // Suspended for so long that it counts as dead, and resumed later.
     client.batch_execute("update nodes set heartbeat_at = clock() - interval '2 h'").await.unwrap();
     PostgresStore::connect(&address).await.unwrap();
     assert!(version(&client).await > before);
@@ -78,7 +78,7 @@ async fn until_locked(client: &Client, mode: &str, is_granted: bool) {
 #[tokio::test(flavor = "multi_thread")]
 async fn older_node_cannot_join_while_a_newer_version_migrates() {
     let (address, watcher) = older_database().await;
-    // Somebody reads the table, so the migration waits after its check for older nodes.
+    // A reader of the table delays the migration after its check for older nodes.
     let reader = session(&address).await;
     reader.batch_execute("begin; select from backstitch.nodes").await.unwrap();
     let migrating = tokio::spawn({
@@ -172,7 +172,7 @@ async fn new_product_that_breaks_shuts_no_node_out() {
 
     let shared = fresh_database().await;
     let client = session(&shared).await;
-    // As nodes join that do not say which products they have.
+    // Like nodes that do not announce their products when they join.
     let join =
         "insert into backstitch.nodes (name, lease_ms, schema_version) values ('earlier', 3600000, 99)";
     client.batch_execute(join).await.unwrap();

@@ -1,4 +1,4 @@
-//! A database that takes heartbeats and no decisions.
+//! A database that accepts heartbeats and no decisions.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ async fn nothing(_: Context<()>) -> StepResult<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn node_that_writes_only_heartbeats_is_not_writable() {
     let (store, address) = fresh_store().await;
-    // Many heartbeats a second.
+    // Many heartbeats per second.
     let options = Options { lease: Duration::from_secs(1), ..Options::default() };
     let engine = Engine::on_store(store, options).await.unwrap();
     engine.register(Saga::builder("s").step(Step::new("a", nothing)).build().unwrap()).unwrap();
@@ -22,7 +22,7 @@ async fn node_that_writes_only_heartbeats_is_not_writable() {
     let beside = session(&address).await;
     beside.batch_execute("alter table backstitch.saga_events rename to lost").await.unwrap();
     assert!(engine.start("s", &()).await.is_err());
-    // Long enough for heartbeats, and for a write to be tried.
+    // Long enough for heartbeats and a write probe.
     for _ in 0..8 {
         sleep(Duration::from_millis(500)).await;
         let told = engine.writable().await;

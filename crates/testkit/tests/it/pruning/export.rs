@@ -1,4 +1,4 @@
-//! What is kept of what goes.
+//! The export of deleted rows.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -84,7 +84,7 @@ async fn unexportable_row_is_kept_with_a_reason() {
     }
 }
 
-/// Dies so many times between the export and the removal.
+/// Crashes this many times between export and deletion.
 struct Dying(AtomicUsize);
 
 #[async_trait]
@@ -113,7 +113,7 @@ async fn crash_after_export_exports_again_and_loses_nothing() {
     engine.shutdown().await.unwrap();
 }
 
-/// Notes how many sagas go together.
+/// Records how many sagas are deleted together.
 #[derive(Default)]
 struct Noting(Mutex<Vec<usize>>);
 
@@ -183,7 +183,7 @@ async fn one_saga_that_cannot_be_read_stays_and_keeps_nothing_else() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unreadable_messages_and_keys_delay_no_others() {
-    // More than are looked at together, and the oldest of all.
+    // More than one batch, and the oldest of all.
     const BAD: usize = 120;
     for place in Place::each().await {
         let engine = place.open(Retention::default()).await;
@@ -248,7 +248,7 @@ async fn unreadable_saga_is_deleted_without_an_export() {
     }
 }
 
-/// The one that has the turn tells what is in its way, and nobody else does.
+/// Only the node with the turn reports what prevents deletion.
 #[tokio::test(flavor = "multi_thread")]
 async fn node_without_the_turn_reports_no_hold_up() {
     let place = Place::postgres().await;

@@ -1,4 +1,4 @@
-//! An engine that removes what is over for long: what goes, what stays, what is kept of it, and what it costs the others.
+//! Retention of an engine: what is deleted, kept and exported, and its cost for others.
 
 mod export;
 mod removal;

@@ -1,4 +1,4 @@
-//! What goes, and what stays.
+//! What is deleted, and what stays.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ async fn nothing_is_deleted_by_default() {
         let run = engine.start("purchase", &json!({})).key("k").await.unwrap();
         run.outcome().await.unwrap();
         engine.shutdown().await.unwrap();
-        // Whoever comes next finds everything, however short the others keep theirs.
+        // A later reader finds everything, whatever the ages of other kinds.
         let engine = place.open(Retention::default()).await;
         assert_eq!(all(&engine).await.len(), 1);
         assert_eq!(engine.removed(), backstitch::retention::Report::default());
@@ -72,7 +72,7 @@ async fn ended_sagas_are_deleted_and_active_ones_stay() {
     }
 }
 
-/// None of those under way is lost, held up for good, or seen half.
+/// No active saga is lost, delayed for good, or read in part.
 #[tokio::test(flavor = "multi_thread")]
 async fn sagas_run_on_while_others_are_removed_beside_them() {
     for place in Place::each().await {
@@ -89,7 +89,7 @@ async fn sagas_run_on_while_others_are_removed_beside_them() {
                 async move {
                     let run = engine.start("purchase", &input).await.unwrap();
                     let expected = if input["declined"].is_null() { "succeeded" } else { "compensated" };
-                    // Whoever waits here sees the end, even when the saga goes a moment later.
+                    // The waiter sees the end, even if the saga is deleted right afterwards.
                     assert_eq!(run.outcome().await.unwrap().status.as_str(), expected);
                 }
             });
@@ -97,7 +97,7 @@ async fn sagas_run_on_while_others_are_removed_beside_them() {
             audit_all(&engine).await;
         }
         eventually("all have gone", async || all(&engine).await.is_empty()).await;
-        // A batch is counted a moment after it is committed.
+        // A batch is counted a moment after its commit.
         let counted = async || engine.removed().removed.get("sagas") == Some(&(started as u64));
         eventually("each is counted once", counted).await;
         assert_eq!(engine.removed().failed, 0);
@@ -105,7 +105,7 @@ async fn sagas_run_on_while_others_are_removed_beside_them() {
     }
 }
 
-/// Whoever follows a saga that goes meanwhile has seen its end, and their stream ends.
+/// A follower of a deleted saga has seen its end, and the stream ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_of_a_saga_that_goes_ends() {
     for place in Place::each().await {
@@ -123,7 +123,7 @@ async fn a_stream_of_a_saga_that_goes_ends() {
     }
 }
 
-/// Whoever watches a saga of another process, which ends and goes between two looks, hears of it.
+/// A watcher of another process's saga, which ends and is deleted between two polls, is informed.
 #[tokio::test(flavor = "multi_thread")]
 async fn waiter_learns_of_a_saga_deleted_by_another_node() {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(Arc::new(SystemClock)).unwrap());
@@ -148,7 +148,7 @@ async fn waiter_learns_of_a_saga_deleted_by_another_node() {
     }
 }
 
-/// A start is known by its key for as long as its saga is there.
+/// A key of a start is known as long as its saga exists.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_start_is_a_new_one_once_its_saga_is_gone() {
     for place in Place::each().await {
@@ -166,7 +166,7 @@ async fn a_repeated_start_is_a_new_one_once_its_saga_is_gone() {
     }
 }
 
-/// Of several nodes one removes at a time, and another one goes on when it is gone.
+/// Of several nodes one deletes at a time, and another one continues when it is gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_several_nodes_one_removes_at_a_time() {
     let place = Place::postgres().await;
@@ -218,7 +218,7 @@ async fn a_time_of_nothing_is_refused() {
     assert!(refused.contains("retention.messages.keys needs retention.messages.sent"), "{refused}");
 }
 
-/// Why nobody gets an engine that removes so.
+/// The error for invalid retention options.
 async fn refusal(retention: Retention) -> Option<String> {
     let options = Options { retention, ..Options::default() };
     Engine::in_memory_with(options).await.err().map(|why| why.to_string())

@@ -1,4 +1,4 @@
-//! The file shrinks, and on a server the room is used again.
+//! The file shrinks, and on PostgreSQL the space is reused.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::pruning::stage::{Place, all, eventually, soon};
 
 fn size(folder: &Path) -> u64 {
     let connection = rusqlite::Connection::open(folder.join("sagas.db")).unwrap();
-    // The file is cut off when what the log holds is moved into it.
+    // The file is truncated by the next checkpoint.
     connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(())).unwrap();
     std::fs::metadata(folder.join("sagas.db")).unwrap().len()
 }
@@ -42,7 +42,7 @@ async fn file_shrinks_after_deletion() {
         report.last_run.is_some() && report.pages_given_back * 4096 > full / 2
     })
     .await;
-    // A checkpoint that meets a reader leaves the file as it is.
+    // A checkpoint that meets a reader does not truncate the file.
     eventually("the file is smaller", async || size(folder.path()) < full / 2).await;
     engine.shutdown().await.unwrap();
     let connection = rusqlite::Connection::open(folder.path().join("sagas.db")).unwrap();
@@ -50,7 +50,7 @@ async fn file_shrinks_after_deletion() {
     assert_eq!(sound, "ok");
 }
 
-/// A file that was made without that goes on as it is: what is free is used again.
+/// A file without that mode keeps its size: free space is reused.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_cannot_shrink_stays_as_large_and_works() {
     let place = Place::sqlite();
@@ -79,7 +79,7 @@ async fn a_file_that_cannot_shrink_stays_as_large_and_works() {
     assert_eq!(kind, 2);
 }
 
-/// What autovacuum does by itself after a twentieth of a table is gone is asked for here.
+/// Autovacuum would do this by itself after a twentieth of a table is deleted.
 #[tokio::test(flavor = "multi_thread")]
 async fn postgres_reuses_the_space_of_deleted_rows() {
     let place = Place::postgres().await;
@@ -95,7 +95,7 @@ async fn postgres_reuses_the_space_of_deleted_rows() {
         let engine = place.open(soon()).await;
         eventually("all have gone", async || all(&engine).await.is_empty()).await;
         engine.shutdown().await.unwrap();
-        // Whoever still looks, be it the server itself for its statistics, keeps what it may see from being cleared away.
+        // A remaining reader, such as the server's statistics collector, prevents cleanup of what it may see.
         let looking = "select count(*) from pg_stat_activity
             where datname = current_database() and pid <> pg_backend_pid() and backend_xmin is not null";
         eventually("nobody looks", async || {
@@ -106,8 +106,8 @@ async fn postgres_reuses_the_space_of_deleted_rows() {
             client.batch_execute(&format!("vacuum {table}")).await.unwrap();
         }
     }
-    // Four fillings without reuse make four times the first size. PostgreSQL adds pages in blocks when several connections
-    // wait for one, so a table may grow at a filling.
+    // Four fillings without reuse would make four times the first size. PostgreSQL extends files in blocks when several
+    // connections wait, so a table may grow at a filling.
     assert!(sizes[3] < 2 * sizes[0], "{sizes:?}");
     let lazy = "select relname from pg_class join pg_namespace on pg_namespace.oid = relnamespace
         where nspname = 'backstitch' and relname in ('sagas', 'saga_events', 'saga_attributes', 'outbox', 'jobs')

@@ -1,4 +1,4 @@
-//! Engines that remove, on both databases.
+//! Engines with retention on both databases.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
 
-/// Long enough for anything that is waited for.
+/// Time limit of every wait.
 const SOON: Duration = backstitch_testkit::PATIENCE;
-/// What ended is old enough a moment later.
+/// Everything that has ended is old enough a moment later.
 pub(crate) const A_MOMENT: Option<Duration> = Some(Duration::from_millis(20));
 
-/// Each permit lets one gated saga of the process end. The tests run in processes of their own.
+/// Each permit lets one gated saga of the process end. The tests run in separate processes.
 pub(crate) static GATE: Semaphore = Semaphore::const_new(0);
 
-/// A database of its own.
+/// A new database.
 pub(crate) enum Place {
     Sqlite(TempDir),
     Postgres(String),
@@ -51,7 +51,7 @@ impl Place {
         }
     }
 
-    /// Makes the log of a saga such that nobody can read it. The database would not let anybody, and somebody did.
+    /// Corrupts a saga's log, with the guards disabled.
     pub(crate) async fn spoil(&self, saga: SagaId) {
         let spoil = "update saga_events set data = '{' where seq = 1 and saga_id = ";
         match self {
@@ -68,7 +68,7 @@ impl Place {
         }
     }
 
-    /// A number that a statement gives.
+    /// A number returned by a statement.
     pub(crate) async fn number(&self, sql: &str) -> i64 {
         match self {
             Self::Sqlite(folder) => {
@@ -96,7 +96,7 @@ impl Place {
         }
     }
 
-    /// Has the database reject an event of the rows that meet a condition.
+    /// Makes the database reject an event of rows that match a condition.
     pub(crate) async fn obstruct(&self, table: &str, event: &str, condition: &str) {
         let sql = match self {
             Self::Sqlite(_) => obstacle::on_sqlite(table, event, condition),
@@ -113,7 +113,7 @@ impl Place {
         self.execute(&sql).await;
     }
 
-    /// An id as a statement names it.
+    /// An id in SQL.
     pub(crate) fn literal(&self, saga: SagaId) -> String {
         match self {
             Self::Sqlite(_) => format!("x'{}'", saga.0.simple()),
@@ -151,7 +151,7 @@ pub(crate) fn options(retention: Retention) -> Options {
     }
 }
 
-/// Everything goes that is over, but for failed rollbacks.
+/// Deletes everything that has ended, except for failed rollbacks.
 pub(crate) fn soon() -> Retention {
     Retention {
         sagas: SagaAges { succeeded: A_MOMENT, compensated: A_MOMENT, failed: None },
@@ -160,7 +160,7 @@ pub(crate) fn soon() -> Retention {
     }
 }
 
-/// Does what its input says: it may wait, wait for [`GATE`], be declined, and fail to be undone.
+/// A saga that follows its input: it may wait, wait for [`GATE`], be refused, and fail to be undone.
 pub(crate) fn purchase() -> Saga {
     async fn reserve(ctx: Context<Value>) -> StepResult<String> {
         ctx.publish("stock", &ctx.idempotency_key(), &"one")?;
@@ -193,7 +193,7 @@ pub(crate) fn purchase() -> Saga {
         .unwrap()
 }
 
-/// Waits until this is so.
+/// Waits for a condition.
 pub(crate) async fn eventually(what: &str, is_so: impl AsyncFn() -> bool) {
     let waited = async {
         while !is_so().await {
@@ -203,13 +203,13 @@ pub(crate) async fn eventually(what: &str, is_so: impl AsyncFn() -> bool) {
     tokio::time::timeout(SOON, waited).await.unwrap_or_else(|_| panic!("{what}: not within {SOON:?}"));
 }
 
-/// All sagas there are.
+/// All sagas.
 pub(crate) async fn all(engine: &Engine) -> BTreeMap<SagaId, Status> {
     let page = engine.list(&Filter::default(), &Cursor { before: None, limit: 10_000 }).await.unwrap();
     page.items.iter().map(|row| (row.id, row.status)).collect()
 }
 
-/// What is left is as if nothing had been beside it.
+/// The remaining sagas are as if no others had existed.
 pub(crate) async fn audit_all(engine: &Engine) {
     let ids: Vec<SagaId> = all(engine).await.into_keys().collect();
     for stored in engine.store().load(&ids).await.unwrap() {
@@ -217,12 +217,12 @@ pub(crate) async fn audit_all(engine: &Engine) {
     }
 }
 
-/// Removes as [`soon`], and keeps what goes.
+/// Deletes as [`soon`], and keeps the exported documents.
 pub(crate) fn soon_onto(shelf: &Arc<Shelf>) -> Retention {
     Retention { archive: Some(shelf.clone()), ..soon() }
 }
 
-/// The log in an exported line, read as the database's is.
+/// The log in an exported line, decoded like the database's.
 pub(crate) fn log_of(line: &Value) -> Vec<Recorded> {
     let events = line["log"].as_array().unwrap().iter();
     let recorded = events.map(|event| {

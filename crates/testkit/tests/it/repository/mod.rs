@@ -1,4 +1,4 @@
-//! The repository's own files, as the tests that check them read them.
+//! The repository's files, for the tests that check them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ pub(crate) fn root() -> PathBuf {
     testkit.ancestors().nth(2).unwrap_or_else(|| panic!("{} is not crates/testkit", testkit.display())).into()
 }
 
-/// All files below a directory in a stable order; none when the directory is absent.
+/// All files below a directory in a stable order; none without the directory.
 pub(crate) fn files_under(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Messages that are too old in front of one that is not, while another topic always has something to send.
+//! Expired messages in front of a valid one, while another topic is always busy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,14 +17,14 @@ use backstitch_testkit::conformance::{Fixture as _, SqliteFixture};
 use tokio::time::Instant;
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// How long anything may take that is waited for.
+/// Time limit of every wait.
 const SOON: Duration = backstitch_testkit::PATIENCE;
-/// As many as a topic has places, and more.
+/// More than the concurrency of a topic.
 const LATE: usize = 12;
 /// More than there ever are at once.
 const PLACES: usize = 100_000;
 
-/// Takes only what is not too late.
+/// Accepts only messages that have not expired.
 struct Choosy;
 
 #[async_trait]
@@ -37,7 +37,7 @@ impl Sink for Choosy {
     }
 }
 
-/// Whenever anything is asked of the store, the busy topic has one more message to send.
+/// Every query of the store adds one more message to the busy topic.
 struct Busy {
     store: Arc<dyn Store>,
     now: Timestamp,
@@ -92,7 +92,7 @@ async fn expired_messages_delay_none_while_a_topic_is_busy() {
         routes: Routes::none()
             .with("quiet", route.clone())
             .with("busy", Route { concurrency: PLACES, ..route }),
-        // What is too old is not looked for now and then: that would be too late here.
+        // Expired messages are not polled occasionally: that would be too late here.
         send_timeout: HOUR * 24,
         ..Options::default()
     };

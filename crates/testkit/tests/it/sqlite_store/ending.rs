@@ -1,4 +1,4 @@
-//! What is left of a store that was closed in order.
+//! The files of a cleanly closed store.
 
 use backstitch::{Context, Engine, Saga, Status, Step, StepResult};
 
@@ -35,7 +35,7 @@ async fn reader_of_the_file_does_not_fail_a_shutdown() {
     engine.register(Saga::builder("order").step(Step::new("pay", nothing)).build().unwrap()).unwrap();
     let reader = place.beside();
     reader.execute_batch("begin; select count(*) from sagas").unwrap();
-    // It sees the file as it was before this, so this has to stay in the log beside it.
+    // The reader's snapshot is older than this row, so the row must stay in the WAL.
     let run = engine.start("order", &1_u32).await.unwrap();
     assert_eq!(run.outcome().await.unwrap().status, Status::Succeeded);
     engine.shutdown().await.unwrap();

@@ -1,4 +1,4 @@
-//! What can happen to a file.
+//! Faults of files.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
@@ -18,11 +18,11 @@ use crate::repository;
 
 /// Longer than the store waits for a lock.
 const FOR_EVER: Duration = Duration::from_secs(30);
-/// The environment variable that names the folder to the process that may not write there.
+/// The variable with the directory for the process that may not write there.
 const UNWRITABLE: &str = "BACKSTITCH_TEST_UNWRITABLE";
-/// The environment variable that names the folder to the process that opens a file by another name.
+/// The variable with the directory for the process that opens a file by another name.
 const LINKED: &str = "BACKSTITCH_TEST_LINKED";
-/// The user who may do nothing.
+/// An account without rights.
 const NOBODY: u32 = 65_534;
 
 #[tokio::test]
@@ -85,7 +85,7 @@ fn hard_link_admits_no_engine_of_another_process() {
     run_one(other, "sqlite_store::faults::linked_file_of_another_process_is_in_use", LINKED, place.folder());
 }
 
-/// The part of the test above that has to run in another process.
+/// The part of the test above that runs in another process.
 #[test]
 fn linked_file_of_another_process_is_in_use() {
     let Some(folder) = std::env::var_os(LINKED) else {
@@ -197,7 +197,7 @@ fn a_folder_that_may_not_be_written_is_refused() {
     set_mode(place.folder(), 0o755);
 }
 
-/// The part of the two tests above that has to run without privileges.
+/// The part of the two tests above that runs without privileges.
 #[test]
 fn read_only_file_is_reported() {
     let Some(folder) = std::env::var_os(UNWRITABLE) else {
@@ -212,8 +212,9 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Runs one test of this program in a process of its own. Permissions mean nothing to root, who therefore runs it as
-/// somebody else, from a copy that everybody may read.
+/// Runs one test of this program in a separate process. Root ignores permissions, so it runs the test as another
+/// account from a
+/// readable copy.
 fn run_unprivileged(folder: &Path, test: &str) {
     let copy = Place::new();
     let program = copy.folder().join("test");
@@ -227,7 +228,7 @@ fn run_unprivileged(folder: &Path, test: &str) {
     run_one(command, test, UNWRITABLE, folder);
 }
 
-/// Runs one test of a program, which finds the folder in this variable.
+/// Runs one test of a program with the directory in this variable.
 fn run_one(mut program: Command, test: &str, variable: &str, folder: &Path) {
     let output = program.args(["--exact", test]).env(variable, folder).output().unwrap();
     let told = String::from_utf8_lossy(&output.stdout);
@@ -343,7 +344,7 @@ async fn torn_wal_loses_only_whole_last_transactions() {
     assert_eq!((survivors.first(), survivors.last()), (Some(&20), Some(&0)));
 }
 
-/// The files as they are at this moment, in another place: what a machine that lost its power finds.
+/// A copy of the files at this moment, as after a power failure.
 fn unclean_end(place: &Place) -> Place {
     let after = Place::new();
     for name in ["sagas.db", "sagas.db-wal"] {

@@ -1,4 +1,4 @@
-//! What a page of the list of sagas costs does not depend on how many there are, however little of it matches.
+//! The cost of a page of sagas does not depend on the number of sagas or matches.
 
 use backstitch::kernel::SagaId;
 use backstitch::kernel::saga::Status;
@@ -9,7 +9,7 @@ use super::support::{Place, now};
 
 const MANY: i64 = 12_000;
 
-/// Sagas of one definition that succeeded, but for the oldest, which was undone; all of one tenant.
+/// Succeeded sagas of one definition and tenant, except for the oldest, which was compensated.
 fn filled() -> Place {
     let place = Place::new();
     drop(place.open());

@@ -1,4 +1,4 @@
-//! What a look at the outbox costs does not depend on how much it holds.
+//! The cost of outbox queries does not depend on the number of messages.
 
 use backstitch_kernel::Timestamp;
 use backstitch_testkit::scale;
@@ -19,12 +19,12 @@ fn query(name: &str) -> String {
 }
 
 const FEW: i64 = 1_000;
-/// More messages than the ages are computed from.
+/// More messages than the age metrics use.
 const MORE_THAN_AGED: i64 = 12_000;
-/// Messages of one claim.
+/// Messages per claim.
 const SHARE: i64 = 50;
 
-/// An outbox with so many messages of ten topics that wait: every other one is due, every third one has an ordering key.
+/// An outbox with waiting messages of ten topics: every other one is due, every third one has an ordering key.
 fn outbox_with(messages: i64) -> (Place, Connection) {
     let place = Place::new();
     drop(place.open());
@@ -36,7 +36,7 @@ fn outbox_with(messages: i64) -> (Place, Connection) {
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?));
     let indexes: Vec<(String, String)> = statement.query_map([], read).unwrap().map(Result::unwrap).collect();
     drop(statement);
-    // Sorted once they are all there, instead of one by one.
+    // Sorted after all inserts, instead of one by one.
     for (name, _) in &indexes {
         connection.execute_batch(&format!("drop index {name}")).unwrap();
     }
@@ -56,7 +56,7 @@ fn outbox_with(messages: i64) -> (Place, Connection) {
     (place, connection)
 }
 
-/// How many steps SQLite's machine takes for a statement, and the numbers in the first column of its answer.
+/// The number of SQLite VM steps of a statement, and the numbers in its first column.
 fn steps(connection: &Connection, sql: &str, values: impl Params) -> (i32, Vec<i64>) {
     let mut statement = connection.prepare(sql).unwrap();
     let mut rows = statement.query(values).unwrap();
@@ -68,7 +68,7 @@ fn steps(connection: &Connection, sql: &str, values: impl Params) -> (i32, Vec<i
     (statement.get_status(StatementStatus::VmStep), answer)
 }
 
-/// The cost of looking for topics, claiming messages and settling one.
+/// The cost of finding topics, claiming messages and settling one.
 fn costs(messages: i64) -> [i32; 3] {
     let (_place, connection) = outbox_with(messages);
     let now: Timestamp = now();

@@ -1,4 +1,4 @@
-//! What a look for work that nobody looks after costs does not depend on how many sagas there are, live or over.
+//! The cost of the diagnostics does not depend on the number of active or ended sagas.
 
 use backstitch_testkit::scale;
 use backstitch_testkit::sql::statement;
@@ -13,7 +13,7 @@ fn query(name: &str) -> String {
 
 const FEW: i64 = 1_000;
 
-/// So many sagas of three definitions, a third of them owned by ten nodes, a third waiting, a third over; and as many jobs.
+/// Sagas of three definitions, a third owned by ten nodes, a third waiting, a third ended; and as many jobs.
 fn sagas(count: i64) -> (Place, Connection) {
     let place = Place::new();
     drop(place.open());
@@ -37,7 +37,7 @@ fn sagas(count: i64) -> (Place, Connection) {
     (place, connection)
 }
 
-/// How many steps SQLite's machine takes for a statement, and whether it found something.
+/// The number of SQLite VM steps of a statement, and whether it found a row.
 fn steps(connection: &Connection, sql: &str, values: impl Params) -> (i32, bool) {
     let mut statement = connection.prepare(sql).unwrap();
     let mut rows = statement.query(values).unwrap();
@@ -49,7 +49,7 @@ fn steps(connection: &Connection, sql: &str, values: impl Params) -> (i32, bool)
     (statement.get_status(StatementStatus::VmStep), found)
 }
 
-/// What is stuck, of sagas that only wait for their time: not even one of them is looked at.
+/// The query for stuck sagas reads none that only wait for their time.
 fn cost_of_stuck(count: i64) -> i32 {
     let (_place, connection) = sagas(count);
     connection
@@ -91,7 +91,7 @@ fn diagnostics_cost_does_not_grow_with_the_sagas() {
     }
 }
 
-/// What counts of live sagas cost, each counted to ten thousand.
+/// The cost of counts of active sagas, each limited to ten thousand.
 fn costs_of_counts(count: i64) -> [i32; 3] {
     let (_place, connection) = sagas(count);
     let kept =
@@ -109,7 +109,7 @@ fn costs_of_counts(count: i64) -> [i32; 3] {
 
 #[test]
 fn sagas_that_are_live_are_counted_no_further_than_people_care() {
-    // Enough that each count reaches its limit on the smaller one.
+    // Enough to reach the limit of each count on the smaller store.
     let some = 100_000;
     let many = scale::rows().max(2 * some);
     let (some, many) = (costs_of_counts(some), costs_of_counts(many));

@@ -1,4 +1,4 @@
-//! The store in a file: what only a file can do, and what can only happen to a file.
+//! Tests specific to SQLite files.
 
 mod crowded_outbox;
 mod ending;

@@ -1,4 +1,4 @@
-//! The queries, on a fresh database.
+//! The queries on a fresh database.
 
 use backstitch::store::sqlite::allow_guarded_writes;
 use backstitch_testkit::sql::{NamedStatement, statements};
@@ -30,8 +30,9 @@ fn every_query_can_be_prepared() {
 #[test]
 fn no_query_reads_a_table_that_grows_from_end_to_end() {
     let (_place, connection, queries) = queries();
-    // These hold only what is active, waits or is parked, never what is over, the versions of definitions, nodes, topics, a limited
-    // number of messages, the steps of a search by halving, and what the query is asked with.
+    // These tables contain only active, waiting or parked rows, versions of definitions, nodes, topics, a limited
+    // number of
+    // messages, the steps of a binary search, and the query's parameters.
     let small = [
         "SCAN CONSTANT ROW",
         "SCAN counted",

@@ -1,4 +1,4 @@
-//! What this store refuses, and how.
+//! Refusals of this store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use backstitch_testkit::conformance::make::{
 
 use super::support::{Place, now};
 
-/// A decision that no log can hold: the same number twice.
+/// An invalid decision: the same number twice.
 fn impossible(commit: Commit) -> Commit {
     let mut commit = Commit {
         jobs: vec![job("hooks", "a", now())],

@@ -1,4 +1,4 @@
-//! Files to try things on.
+//! Files for tests.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use backstitch::store::sqlite::{SqliteStore, allow_guarded_writes};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-/// A folder of its own with a place for a database in it.
+/// A temporary directory with a path for a database.
 pub(crate) struct Place {
     folder: TempDir,
 }
@@ -32,7 +32,7 @@ impl Place {
         open(&self.path()).unwrap()
     }
 
-    /// A connection beside the store's, which may write what the store may.
+    /// A connection besides the store's, with its right to insert.
     pub(crate) fn beside(&self) -> Connection {
         let connection = Connection::open(self.path()).unwrap();
         allow_guarded_writes(&connection).unwrap();
@@ -48,7 +48,7 @@ pub(crate) fn now() -> Timestamp {
     Timestamp::from_micros(1_767_225_600_000_000)
 }
 
-/// Why the file was not opened.
+/// The error of a file that cannot be opened.
 pub(crate) fn refusal(path: &Path) -> Error {
     match open(path) {
         Ok(_) => panic!("{} was opened", path.display()),

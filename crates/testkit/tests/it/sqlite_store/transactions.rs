@@ -1,4 +1,4 @@
-//! A decision inside the caller's own transaction.
+//! A start inside the caller's transaction.
 
 use backstitch::store::sqlite::commit_in;
 use backstitch::store::{Commit, Verdict};

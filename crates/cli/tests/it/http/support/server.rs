@@ -60,7 +60,7 @@ impl Running {
         Self { client, switches, db, stop: Some(stop), ended, _folder: folder }
     }
 
-    /// Asks the server to stop; what is under way is still finished.
+    /// Asks the server to stop; running work is finished.
     pub(crate) fn ask_to_stop(&mut self) {
         if let Some(stop) = self.stop.take() {
             stop.send(()).unwrap();
