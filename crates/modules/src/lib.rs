@@ -19,7 +19,6 @@ pub mod readable;
 mod retention;
 pub mod secret_store;
 mod settings;
-pub mod unique;
 pub mod webhooks;
 
 pub use masked_url::masked_url;

@@ -31,8 +31,9 @@ impl<T: Input> FromRequest<App> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let body = read_json(request, app).await?;
-        validate::read(&body, BODY).map(Self).map_err(Problem::invalid)
+        refuse_other_types(request.headers())?;
+        let body = read(request, &app.config.limits).await?;
+        validate::read(text(&body, &app.config.limits)?, BODY).map(Self).map_err(Problem::invalid)
     }
 }
 
@@ -43,8 +44,9 @@ impl<T: Input> FromRequest<App> for PartialJson<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let body = read_json(request, app).await?;
-        Ok(Self(validate::read_partially(&body, BODY)))
+        refuse_other_types(request.headers())?;
+        let body = read(request, &app.config.limits).await?;
+        Ok(Self(validate::read_partially(text(&body, &app.config.limits)?, BODY)))
     }
 }
 
@@ -57,20 +59,14 @@ impl<T: Input> FromRequest<App> for JsonOrNothing<T> {
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let typed = refuse_other_types(request.headers());
         let body = read(request, &app.config.limits).await?;
-        let body = if body.is_empty() || body.trim_ascii() == b"null" {
-            "{}".to_owned()
+        let json = if body.is_empty() || body.trim_ascii() == b"null" {
+            "{}"
         } else {
             typed?;
-            checked(&body, &app.config.limits)?
+            text(&body, &app.config.limits)?
         };
-        validate::read(&body, BODY).map(Self).map_err(Problem::invalid)
+        validate::read(json, BODY).map(Self).map_err(Problem::invalid)
     }
-}
-
-async fn read_json(request: Request, app: &App) -> Result<String, Problem> {
-    refuse_other_types(request.headers())?;
-    let body = read(request, &app.config.limits).await?;
-    checked(&body, &app.config.limits)
 }
 
 fn refuse_other_types(headers: &HeaderMap) -> Result<(), Problem> {
@@ -156,7 +152,7 @@ async fn discard(mut body: Body) {
 }
 
 /// The body as text, if it is JSON that is not nested too deeply.
-fn checked(body: &[u8], limits: &Limits) -> Result<String, Problem> {
+fn text<'a>(body: &'a [u8], limits: &Limits) -> Result<&'a str, Problem> {
     let limit = limits.json_depth;
     if exceeds(body, limit) {
         let detail = format!("the body is nested deeper than {limit} levels: flatten it");
@@ -166,6 +162,6 @@ fn checked(body: &[u8], limits: &Limits) -> Result<String, Problem> {
         let problem = Problem::new(Kind::BadJson, format!("the body is not JSON: {why}"));
         problem.with("line", &why.line()).with("column", &why.column())
     })?;
-    let text = std::str::from_utf8(body);
-    text.map(str::to_owned).map_err(|_| Problem::new(Kind::BadJson, "the body is not UTF-8: encode it so"))
+    std::str::from_utf8(body)
+        .map_err(|_| Problem::new(Kind::BadJson, "the body is not UTF-8: send it in that encoding"))
 }

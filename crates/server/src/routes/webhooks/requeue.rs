@@ -75,7 +75,8 @@ impl Input for RequeueDeadLetters {
     fn read(node: &Node<'_>) -> Option<Self> {
         let object = node.object(Chosen::FIELDS)?;
         let chosen = Chosen::read_fields(&object)?;
-        if !chosen.all.0.unwrap_or_default() && !NARROWING.iter().any(|(name, _)| object.has(name)) {
+        let given = |name: &str| object.get(name).is_some_and(|value| !value.is_null());
+        if !chosen.all.0.unwrap_or_default() && !NARROWING.iter().any(|(name, _)| given(name)) {
             object.wrong(
                 "all",
                 "nothing says which dead letters are meant: give subscription_id, event_id, final_error_code, since or until, \
