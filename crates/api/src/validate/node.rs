@@ -116,19 +116,17 @@ impl<'a> Node<'a> {
     /// A whole number that fits the type.
     #[must_use]
     pub fn number<T: TryFrom<i128>>(&self) -> Option<T> {
-        let Some(number) = integer(self.json) else {
-            if self.is_number() {
-                self.wrong(format!("is {}: write a whole number", quoted(self.json)));
-            } else {
-                self.unexpected("a whole number");
-            }
-            return None;
-        };
-        let fitting = T::try_from(number).ok();
+        let number = integer(self.json);
+        let fitting = number.and_then(|number| T::try_from(number).ok());
         if fitting.is_none() {
-            let problem = if number < 0 { "write a whole number, 0 or more" } else { "which is too large" };
-            let separator = if number < 0 { ":" } else { "," };
-            self.wrong(format!("is {number}{separator} {problem}"));
+            match number {
+                Some(number) if number > 0 => self.wrong(format!("is {number}, which is too large")),
+                _ if self.is_number() => {
+                    let least = if T::try_from(-1).is_ok() { "" } else { ", 0 or more" };
+                    self.wrong(format!("is {}: write a whole number{least}", quoted(self.json)));
+                }
+                _ => self.unexpected("a whole number"),
+            }
         }
         fitting
     }
@@ -404,10 +402,10 @@ mod tests {
         assert_eq!(number("-0.7e1"), Ok(-7_i64));
         assert_eq!(number("18446744073709551615"), Ok(u64::MAX));
         for (json, message) in [
-            ("1.5", "is 1.5: write a whole number"),
+            ("1.5", "is 1.5: write a whole number, 0 or more"),
             ("-1", "is -1: write a whole number, 0 or more"),
             ("4294967296", "is 4294967296, which is too large"),
-            ("1e300", "is 1e300: write a whole number"),
+            ("1e300", "is 1e300: write a whole number, 0 or more"),
             ("\"1\"", "is text: write a whole number"),
             ("null", "is empty: write a whole number, or leave the field out"),
         ] {
