@@ -321,6 +321,6 @@ mod tests {
         let named = |field: &str| flags.contains(&field) || field == "enabled" && flags.contains(&"enable");
         let missing =
             SubscriptionInput::FIELDS.iter().filter(|field| !named(field) && !NO_FLAG.contains(field));
-        assert_eq!(missing.collect::<Vec<_>>(), [""; 0]);
+        assert_eq!(missing.copied().collect::<Vec<_>>(), [""; 0]);
     }
 }
