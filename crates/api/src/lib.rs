@@ -1,5 +1,7 @@
-//! What the server and its clients share: times on the wire, server-sent events and resource paths.
+//! What the server, its clients and the products share: times on the wire, server-sent events, resource paths, and the
+//! validation of requests.
 
 pub mod path;
 pub mod sse;
 pub mod time;
+pub mod validate;

@@ -7,11 +7,14 @@ use backstitch::kernel::saga::draft::{
     default_retry,
 };
 use backstitch::{Draft, DraftStep, Payload, Performer, Problems, Retry};
+use backstitch_api::validate::{Node, Object, ValidationErrors};
 use serde_json::{Value, json};
 
 use super::retry;
 use crate::http_call::Target;
-use crate::reading::{Mistakes, Node, Object};
+
+/// The path of a declaration as a whole.
+pub(crate) const ROOT: &str = "the definition";
 
 const DEFINITION: [&str; 6] =
     ["name", "title", "metadata", "continue_on_compensation_failure", "compensation_concurrency", "steps"];
@@ -22,8 +25,9 @@ const COMPENSATION: [&str; 5] = ["http", "worker", "timeout", "queue_timeout", "
 
 /// Reads a definition and checks it as a whole.
 pub(super) fn draft(tree: &Value) -> Result<Draft, Problems> {
-    let mistakes = Mistakes::default();
-    let draft = definition(&Node::root(tree, &mistakes));
+    let document = tree.to_string();
+    let errors = ValidationErrors::of(ROOT);
+    let draft = definition(&Node::root(&document, &errors));
     if let Some(draft) = &draft
         && let Err(Problems(mut found)) = draft.clone().check()
     {
@@ -31,9 +35,9 @@ pub(super) fn draft(tree: &Value) -> Result<Draft, Problems> {
         if draft.steps.iter().any(|step| step.id.is_empty()) {
             found.retain(|problem| !problem.place.contains(".depends_on["));
         }
-        mistakes.add_unless_known(Problems(found));
+        errors.add_unless_known(Problems(found));
     }
-    mistakes.or_else(draft)
+    errors.or_else(draft)
 }
 
 fn definition(node: &Node<'_>) -> Option<Draft> {
@@ -41,7 +45,7 @@ fn definition(node: &Node<'_>) -> Option<Draft> {
     let name = fields.required("name").and_then(|name| name.text()).unwrap_or_default();
     let mut draft = Draft::new(name);
     draft.title = text(&fields, "title");
-    draft.metadata = fields.get("metadata").and_then(|metadata| Payload::encode(metadata.value()).ok());
+    draft.metadata = fields.get("metadata").and_then(|metadata| Payload::encode(&metadata.value()).ok());
     if let Some(goes_on) = fields.get("continue_on_compensation_failure") {
         draft.continue_on_compensation_failure = goes_on.flag().unwrap_or_default();
     }
@@ -72,7 +76,7 @@ fn unread(id: &str) -> DraftStep {
 fn step(node: &Node<'_>) -> Option<DraftStep> {
     let fields = node.object(&STEP)?;
     let id = fields.required("id").and_then(|id| id.text()).unwrap_or_default();
-    let usual = unread(id);
+    let usual = unread(&id);
     let title = text(&fields, "title");
     let depends_on = fields.get("depends_on").map(|steps| names(&steps));
     let action = action(&fields).unwrap_or_default();
@@ -91,12 +95,12 @@ fn step(node: &Node<'_>) -> Option<DraftStep> {
 }
 
 pub(crate) fn text(fields: &Object<'_>, name: &str) -> Option<String> {
-    fields.get(name)?.text().map(str::to_owned)
+    fields.get(name)?.text()
 }
 
 fn names(node: &Node<'_>) -> Vec<String> {
     let items = node.items().unwrap_or_default();
-    items.iter().filter_map(Node::text).map(str::to_owned).collect()
+    items.iter().filter_map(Node::text).collect()
 }
 
 fn action(step: &Object<'_>) -> Option<Performer> {
@@ -128,7 +132,7 @@ pub(crate) fn performer(node: &Node<'_>, fields: &Object<'_>) -> Option<Performe
         (Some(http), None) => call(&http).map(Performer::Call),
         (None, Some(worker)) => {
             let queue = worker.object(&["queue"])?.required("queue")?;
-            Some(Performer::Worker { queue: queue.text()?.to_owned() })
+            Some(Performer::Worker { queue: queue.text()? })
         }
         (None, None) => {
             node.wrong("says neither what to call (`http`) nor which queue it goes to (`worker`)");
@@ -144,7 +148,7 @@ pub(crate) fn performer(node: &Node<'_>, fields: &Object<'_>) -> Option<Performe
 /// The call as it is kept: as it was written, its method included.
 fn call(node: &Node<'_>) -> Option<Payload> {
     let target = Target::read(node)?;
-    let mut http = node.value().clone();
+    let mut http = node.value();
     http["method"] = Value::from(target.method());
     Payload::encode(&json!({ "http": http })).ok()
 }

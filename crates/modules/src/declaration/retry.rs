@@ -5,10 +5,11 @@ use std::time::Duration;
 use backstitch::kernel::retry::DEFAULT_CAP;
 use backstitch::kernel::saga::draft::retry_problems;
 use backstitch::{Backoff, Problem, Problems, Retry};
+use backstitch_api::validate::{Node, Object, ValidationErrors};
 use serde_json::{Map, Value, json};
 
+use super::read::ROOT;
 use super::show::duration;
-use crate::reading::{Mistakes, Node, Object};
 
 /// The most by which waits can be longer, in percent.
 pub const MAX_JITTER: u8 = 100;
@@ -28,12 +29,12 @@ const SHAPES: [(&str, Shape); 3] =
 /// # Errors
 /// Every mistake at once.
 pub(crate) fn read_at(place: &str, value: &Value, default: &Retry) -> Result<Retry, Problems> {
-    let mistakes = Mistakes::default();
-    let document = json!({ "retry": value });
-    let policy = Node::root(&document, &mistakes).object(&["retry"]);
+    let errors = ValidationErrors::of(ROOT);
+    let document = json!({ "retry": value }).to_string();
+    let policy = Node::root(&document, &errors).object(&["retry"]);
     let policy = policy.and_then(|fields| read(&fields.required("retry")?, default));
     let around = |problem: Problem| Problem { place: format!("{place}.{}", problem.place), ..problem };
-    let policy = mistakes
+    let policy = errors
         .or_else(policy)
         .map_err(|Problems(found)| Problems(found.into_iter().map(around).collect()))?;
     match retry_problems(&format!("{place}.retry"), &policy) {
@@ -44,7 +45,7 @@ pub(crate) fn read_at(place: &str, value: &Value, default: &Retry) -> Result<Ret
 
 /// Reads a policy; what it does not say is as in the default one.
 pub(super) fn read(node: &Node<'_>, default: &Retry) -> Option<Retry> {
-    if node.value().is_number() {
+    if node.is_number() {
         return Some(Retry { count: node.number()?, ..default.clone() });
     }
     let fields = node.object(&["count", "delay", "backoff", "max_delay", "delays", "jitter", "within"])?;

@@ -7,10 +7,10 @@ use backstitch::kernel::saga::draft::{
     default_retry,
 };
 use backstitch::{Draft, DraftStep, Payload, Performer, Retry};
+use backstitch_api::validate::shown_duration;
 use serde_json::{Map, Value, json};
 
 use super::retry;
-use crate::reading::shown_duration;
 
 /// Only what differs from the defaults.
 pub(super) fn draft(draft: &Draft) -> Value {

@@ -1,11 +1,11 @@
 //! From text to a tree: broken, giant, endless and ambiguous documents end here.
 
 use backstitch::{Problem, Problems};
+use backstitch_api::validate::Tree;
 use serde_json::Value;
 use serde_saphyr::options::MergeKeyPolicy;
 
 use super::Format;
-use crate::reading::Tree;
 
 /// The largest document, in bytes.
 pub(super) const MAX_BYTES: usize = 1 << 20;

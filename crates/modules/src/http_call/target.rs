@@ -1,12 +1,11 @@
 //! Where a call goes, as its definition says.
 
 use backstitch::{Payload, Problems};
+use backstitch_api::validate::{Node, ValidationErrors};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Uri};
-use serde_json::Value;
 
 use crate::outgoing::{Address, header};
-use crate::reading::{Mistakes, Node};
 
 /// What a call may do. A `GET` sends no body.
 const METHODS: [(&str, Method); 5] = [
@@ -60,11 +59,10 @@ impl Target {
 
     /// Reads a whole call.
     pub(super) fn parse(call: &Payload) -> Result<Self, Problems> {
-        let mistakes = Mistakes::default();
-        let value: Value = call.decode().unwrap_or_default();
-        let node = Node::root(&value, &mistakes);
+        let errors = ValidationErrors::of("the call");
+        let node = Node::root(call.as_str(), &errors);
         let target = node.object(&["http"]).and_then(|fields| Self::read(&fields.required("http")?));
-        mistakes.or_else(target)
+        errors.or_else(target)
     }
 
     /// Its method, as in a request's first line.
@@ -75,7 +73,7 @@ impl Target {
 
 /// Where the call goes.
 fn place(node: &Node<'_>) -> Option<Address> {
-    Address::read(node.text()?).map_err(|mistakes| mistakes.into_iter().for_each(|it| node.wrong(it))).ok()
+    Address::read(&node.text()?).map_err(|mistakes| mistakes.into_iter().for_each(|it| node.wrong(it))).ok()
 }
 
 fn headers(node: &Node<'_>) -> Option<HeaderMap> {
@@ -105,13 +103,13 @@ fn headers(node: &Node<'_>) -> Option<HeaderMap> {
 fn header(name: &str, field: &Node<'_>) -> Option<(HeaderName, HeaderValue)> {
     let wrong = |mistake| field.wrong(mistake);
     let name = header::name(name).map_err(wrong).ok()?;
-    let value = header::value(field.text()?).map_err(wrong).ok()?;
+    let value = header::value(&field.text()?).map_err(wrong).ok()?;
     Some((name, value))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

@@ -323,7 +323,7 @@ impl Driver {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(StepError::new(ErrorKind::Panicked, "whoever made the call panicked")),
             Err(_) => {
-                let told = format!("no answer within {}", crate::shown_duration(timeout));
+                let told = format!("no answer within {}", backstitch_api::validate::shown_duration(timeout));
                 Err(StepError::new(ErrorKind::TimedOut, told))
             }
         }

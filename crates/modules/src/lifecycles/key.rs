@@ -2,8 +2,15 @@
 
 use std::ops::RangeInclusive;
 
+use backstitch_api::text_type;
+
 /// The longest key, in bytes.
 pub const MAX_KEY: usize = 200;
+
+text_type! {
+    /// Which one of a machine: anything that can be seen, up to 200 bytes, with blanks only between its characters.
+    LifecycleKey key_pattern(), 1, MAX_KEY, "p-17", |key: &str| key_mistake(key).map_or(Ok(()), Err);
+}
 
 /// What is wrong with a key, and what to do; nothing where it can be one. Two keys that look the same are the same: a key has
 /// blanks only between its characters, and no character that nobody can see.

@@ -41,6 +41,7 @@ mod desk;
 mod driver;
 mod errand;
 mod error;
+mod failure_message;
 mod holding;
 mod instance_event;
 mod instance_log;
@@ -75,8 +76,10 @@ pub use dead_letters::DeadLetter;
 pub use driver::Settings;
 pub use errand::{Calls, Errand};
 pub use error::Error;
+pub use failure_message::FailureMessage;
+use failure_message::check_message;
 pub use instance_event::InstanceEvent;
-pub use key::{MAX_KEY, key_mistake, key_pattern};
+pub use key::{LifecycleKey, MAX_KEY, key_mistake, key_pattern};
 pub use looking::{Count, Filter, Page, Stuck};
 pub use machines::{Machines, Version, subject_pattern};
 pub use retention::Ages;
@@ -265,15 +268,7 @@ fn check_input(input: &Input) -> Result<(), Error> {
             size("input", given.input.as_ref())
         }
         Input::Transition { data, .. } => size("data", data.as_ref()),
-        Input::Fail(failure) => {
-            if failure.message.len() > MAX_MESSAGE {
-                return Err(Error::invalid(
-                    "message",
-                    format!("must have {MAX_MESSAGE} bytes at most: shorten it"),
-                ));
-            }
-            text("message", Some(&failure.message))
-        }
+        Input::Fail(failure) => check_message(&failure.message).map_err(|why| Error::invalid("message", why)),
         Input::Abandon { note } => {
             if note.trim().is_empty() || note.len() > MAX_NOTE {
                 return Err(Error::invalid(

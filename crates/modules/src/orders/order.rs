@@ -1,14 +1,24 @@
 //! An order as it is confirmed.
 
 use backstitch::{MAX_LABEL, Problems};
+use backstitch_api::validate::schema::{Components, collect, of, text};
+use backstitch_api::validate::{Input, Node};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::json;
 use serde_json::value::RawValue;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::error::Mistakes;
 
 /// The most items in an order.
-const MAX_ITEMS: usize = 1000;
+pub const MAX_ITEMS: usize = 1000;
+
+/// The longest amount as text.
+const MAX_AMOUNT: usize = 64;
+const NO_SUM: &str = "is no sum of money: give a number of 0 or more, such as 19.90";
 
 /// What a customer confirms.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,11 +109,44 @@ impl Amount {
             Self::Text(text) => {
                 let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
                 let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-                digits(whole) && digits(part) && text.len() <= 64
+                digits(whole) && digits(part) && text.len() <= MAX_AMOUNT
             }
         }
     }
 }
+
+impl Input for Amount {
+    fn read(node: &Node<'_>) -> Option<Self> {
+        let amount: Self = node.decoded()?;
+        if !amount.is_a_sum() {
+            node.wrong(NO_SUM);
+            return None;
+        }
+        Some(amount)
+    }
+
+    fn schema() -> RefOr<Schema> {
+        of::<Self>().into()
+    }
+
+    fn collect(components: &mut Components) {
+        collect::<Self>(components);
+    }
+}
+
+impl PartialSchema for Amount {
+    fn schema() -> RefOr<Schema> {
+        let about = "A sum of money: a number of 0 or more, or the same as text. A number with more digits than a double keeps is \
+                     refused; text keeps every digit.";
+        let number = ObjectBuilder::new().schema_type(Type::Number).minimum(Some(0));
+        let number = number.description(Some("A sum of money as a number.")).examples([json!(19.9)]);
+        let text = text(r"^[0-9]+(\.[0-9]+)?$", 1, MAX_AMOUNT).examples(["19.90"]);
+        let text = text.description(Some("A sum of money as text."));
+        OneOfBuilder::new().item(number).item(text).description(Some(about)).into()
+    }
+}
+
+impl ToSchema for Amount {}
 
 impl std::fmt::Display for Amount {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -137,7 +180,7 @@ impl Order {
             }
         }
         if !self.amount.is_a_sum() {
-            mistakes.add("amount", "is no sum of money: give a number of 0 or more, such as 19.90");
+            mistakes.add("amount", NO_SUM);
         }
         mistakes.or(())
     }
@@ -155,8 +198,6 @@ fn name(mistakes: &mut Mistakes, place: &str, text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn mistakes(order: serde_json::Value) -> Vec<String> {

@@ -3,17 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use backstitch::kernel::saga::draft::MAX_DURATION;
 use backstitch::{Problems, Retry};
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
+use backstitch_api::validate::WrittenDuration;
+use serde::{Deserialize, Serialize};
 
+use super::change::{ByService, ServiceOrder, ServiceRetry, ServicesChange, TimeoutsChange};
 use super::error::Mistakes;
-use crate::declaration::read_retry;
+use crate::http_url::{HttpUrl, check_url};
 use crate::masked_url::masked_url;
-use crate::only_object::OnlyObject;
-use crate::outgoing::Address;
-use crate::reading::written_duration;
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -96,38 +93,6 @@ impl Services {
     }
 }
 
-/// A change of the services: what is not named stays.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ServicesChange {
-    /// Each service once, in the order they are to be called.
-    #[serde(default)]
-    pub order: Option<Vec<String>>,
-    /// By service.
-    #[serde(default, deserialize_with = "endpoints")]
-    pub endpoints: BTreeMap<String, EndpointChange>,
-}
-
-/// A change of where a service is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct EndpointChange {
-    /// Called to do its part.
-    #[serde(default)]
-    pub url: Option<String>,
-    /// Called to undo it.
-    #[serde(default)]
-    pub rollback_url: Option<String>,
-    /// How often it is called again: a number, or a policy as in a definition.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry: Option<Value>,
-}
-
-fn endpoints<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, EndpointChange>, D::Error> {
-    let read: BTreeMap<String, OnlyObject<EndpointChange>> = BTreeMap::deserialize(from)?;
-    Ok(read.into_iter().map(|(service, OnlyObject(change))| (service, change)).collect())
-}
-
 impl ServicesChange {
     /// The services once this is changed about `before`.
     ///
@@ -135,17 +100,17 @@ impl ServicesChange {
     /// Every mistake at once.
     pub fn over(self, before: Option<&Services>) -> Result<Services, Problems> {
         let mut mistakes = Mistakes::default();
-        if self.order.is_none() && self.endpoints.is_empty() {
+        if self.order.is_none() && self.endpoints.0.is_empty() {
             mistakes.add("", "changes nothing: give `order`, `endpoints` or both");
         }
         let order = match self.order {
-            Some(names) => ordered(&mut mistakes, &names),
+            Some(ServiceOrder(order)) => order,
             None => before.map_or_else(|| Service::ALL.to_vec(), |before| before.order.clone()),
         };
         let mut endpoints = BTreeMap::new();
         for service in Service::ALL {
             let known = before.and_then(|before| before.endpoints.get(&service));
-            let change = self.endpoints.get(service.name()).cloned().unwrap_or_default();
+            let change = self.endpoints.0.get(&service).cloned().unwrap_or_default();
             let place = format!("endpoints.{}", service.name());
             let url = address(&mut mistakes, &format!("{place}.url"), change.url, known.map(|it| &it.url));
             let rollback = known.map(|it| &it.rollback_url);
@@ -154,67 +119,30 @@ impl ServicesChange {
             let retry = retry(&mut mistakes, &place, change.retry.as_ref(), known.map(|it| &it.retry));
             endpoints.insert(service, Endpoint { url, rollback_url, retry });
         }
-        for name in self.endpoints.keys().filter(|name| Service::named(name).is_none()) {
-            mistakes.add(format!("endpoints.{name}"), unknown());
-        }
         mistakes.or(Services { order, endpoints })
     }
 }
 
-fn ordered(mistakes: &mut Mistakes, names: &[String]) -> Vec<Service> {
-    let mut order = Vec::new();
-    for (position, name) in names.iter().enumerate() {
-        match Service::named(name) {
-            None => mistakes.add(format!("order[{position}]"), format!("`{name}`: {}", unknown())),
-            Some(service) if order.contains(&service) => {
-                mistakes.add(format!("order[{position}]"), format!("`{name}` is listed twice"));
-            }
-            Some(service) => order.push(service),
-        }
-    }
-    for service in Service::ALL.into_iter().filter(|service| !order.contains(service)) {
-        mistakes.add("order", format!("`{}` is missing: name each service once", service.name()));
-    }
-    order
-}
-
-fn unknown() -> String {
-    "there is no such service: there are payment, inventory and logistics".to_owned()
-}
-
-fn address(mistakes: &mut Mistakes, place: &str, new: Option<String>, known: Option<&String>) -> String {
-    let Some(text) = new.or_else(|| known.cloned()) else {
+fn address(mistakes: &mut Mistakes, place: &str, new: Option<HttpUrl>, known: Option<&String>) -> String {
+    let Some(text) = new.map(|HttpUrl(url)| url).or_else(|| known.cloned()) else {
         mistakes.add(place, "is missing: nobody has said before where it is");
         return String::new();
     };
-    for complaint in Address::read(&text).err().unwrap_or_default() {
-        mistakes.add(place, complaint);
+    // Addresses of the configuration come here unchecked.
+    if let Err(why) = check_url(&text) {
+        mistakes.add(place, why);
     }
     text
 }
 
-fn retry(mistakes: &mut Mistakes, place: &str, new: Option<&Value>, known: Option<&Retry>) -> Retry {
+fn retry(mistakes: &mut Mistakes, place: &str, new: Option<&ServiceRetry>, known: Option<&Retry>) -> Retry {
     let Some(written) = new else { return known.cloned().unwrap_or_else(Retry::none) };
-    let policy = read_retry(place, written, &Endpoint::usual_retry());
-    if policy.as_ref().is_ok_and(|policy| policy.within.is_some()) {
-        mistakes.add(format!("{place}.retry.within"), "is the service's timeout: leave it out");
-    }
-    if policy.is_ok() && !says_how_often(written) {
-        let missing = "is missing: write how often the service is called again; `0` turns retries off";
-        mistakes.add(format!("{place}.retry.count"), missing);
-    }
-    policy.unwrap_or_else(|Problems(found)| {
+    written.policy(place).unwrap_or_else(|Problems(found)| {
         for problem in found {
             mistakes.add(problem.place, problem.message);
         }
         Retry::none()
     })
-}
-
-/// Services have no usual number of retries. A list has one for each wait.
-fn says_how_often(policy: &Value) -> bool {
-    let says = |field| policy.get(field).is_some_and(|value| !value.is_null());
-    policy.is_number() || says("count") || says("delays")
 }
 
 /// How long each service may take before its order is rolled back.
@@ -247,11 +175,6 @@ impl Serialize for Timeouts {
     }
 }
 
-/// A change of timeouts, by service: `"45s"`, or a number of seconds. What is not named stays.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct TimeoutsChange(pub BTreeMap<String, Value>);
-
 impl TimeoutsChange {
     /// The timeouts once this is changed about `before`.
     ///
@@ -260,29 +183,19 @@ impl TimeoutsChange {
     pub fn over(self, before: &Timeouts) -> Result<Timeouts, Problems> {
         let mut mistakes = Mistakes::default();
         let mut times = before.0.clone();
-        if self.0.is_empty() {
+        let Self(ByService(changes)) = self;
+        if changes.is_empty() {
             mistakes.add("", "changes nothing: name a service and its timeout");
         }
-        for (name, value) in self.0 {
-            match (Service::named(&name), written_duration(&value)) {
-                (None, _) => mistakes.add(name, unknown()),
-                (Some(_), Err(why)) => mistakes.add(name, why),
-                (Some(_), Ok(time)) if time.is_zero() => {
-                    mistakes.add(name, "is zero: every call would time out at once");
-                }
-                (Some(_), Ok(time)) if time > MAX_DURATION => mistakes.add(name, "is longer than 366 days"),
-                (Some(service), Ok(time)) => {
-                    times.insert(service, time);
-                }
-            }
-        }
+        times.extend(changes.into_iter().map(|(service, WrittenDuration(time))| (service, time)));
         mistakes.or(Timeouts(times))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use backstitch_api::validate::read;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -290,7 +203,15 @@ mod tests {
         let endpoint = |name: &str| json!({"url": format!("http://localhost/{name}"), "rollback_url": format!("http://localhost/{name}/undo")});
         let all = ["payment", "inventory", "logistics"].map(|name| (name.to_owned(), endpoint(name)));
         let all: serde_json::Map<_, _> = all.into_iter().collect();
-        serde_json::from_value(json!({ "endpoints": all })).unwrap()
+        services(&json!({ "endpoints": all })).unwrap()
+    }
+
+    fn services(change: &Value) -> Result<ServicesChange, Problems> {
+        read(&change.to_string(), "body")
+    }
+
+    fn timeouts(change: &Value) -> Result<TimeoutsChange, Problems> {
+        read(&change.to_string(), "body")
     }
 
     fn places(problems: Problems) -> Vec<String> {
@@ -301,15 +222,14 @@ mod tests {
     fn the_first_services_need_every_endpoint() {
         let services = everywhere().over(None).unwrap();
         assert_eq!(services.order, Service::ALL);
-        let missing = ServicesChange { order: None, endpoints: BTreeMap::new() }.over(None).unwrap_err();
+        let missing = ServicesChange::default().over(None).unwrap_err();
         assert_eq!(places(missing).len(), 7, "nothing is said at all, and six addresses are missing");
     }
 
     #[test]
     fn a_change_of_the_order_keeps_the_endpoints() {
         let before = everywhere().over(None).unwrap();
-        let names = ["logistics", "payment", "inventory"].map(str::to_owned).to_vec();
-        let change = ServicesChange { order: Some(names), endpoints: BTreeMap::new() };
+        let change = services(&json!({ "order": ["logistics", "payment", "inventory"] })).unwrap();
         let after = change.over(Some(&before)).unwrap();
         assert_eq!(after.order, [Service::Logistics, Service::Payment, Service::Inventory]);
         assert_eq!(after.endpoints, before.endpoints);
@@ -317,18 +237,12 @@ mod tests {
 
     #[test]
     fn each_service_is_named_once() {
-        let before = everywhere().over(None).unwrap();
-        let names = ["payment", "payment", "mail"].map(str::to_owned).to_vec();
-        let change = ServicesChange { order: Some(names), endpoints: BTreeMap::new() };
-        assert_eq!(
-            places(change.over(Some(&before)).unwrap_err()),
-            ["order[1]", "order[2]", "order", "order"]
-        );
+        let change = services(&json!({ "order": ["payment", "payment", "mail"] }));
+        assert_eq!(places(change.unwrap_err()), ["order[1]", "order[2]", "order", "order"]);
     }
 
     #[test]
     fn an_address_that_cannot_be_called_is_refused() {
-        let before = everywhere().over(None).unwrap();
         let long = format!("http://{}/", "a".repeat(5000));
         for url in [
             "nowhere",
@@ -340,19 +254,17 @@ mod tests {
             " http://host/",
             &long,
         ] {
-            let change: ServicesChange =
-                serde_json::from_value(json!({"endpoints": {"payment": {"url": url}}})).unwrap();
-            assert_eq!(places(change.over(Some(&before)).unwrap_err()), ["endpoints.payment.url"], "{url}");
+            let change = services(&json!({"endpoints": {"payment": {"url": url}}}));
+            assert_eq!(places(change.unwrap_err()), ["endpoints.payment.url"], "{url}");
         }
-        let unknown: ServicesChange = serde_json::from_value(json!({"endpoints": {"mail": {}}})).unwrap();
-        assert_eq!(places(unknown.over(Some(&before)).unwrap_err()), ["endpoints.mail"]);
+        let unknown = services(&json!({"endpoints": {"mail": {}}}));
+        assert_eq!(places(unknown.unwrap_err()), ["endpoints.mail"]);
     }
 
     #[test]
     fn retries_are_a_number_or_a_policy_and_stay() {
-        let change = |retry: serde_json::Value| -> ServicesChange {
-            serde_json::from_value(json!({"endpoints": {"payment": {"retry": retry}}})).unwrap()
-        };
+        let written = |retry: Value| services(&json!({"endpoints": {"payment": {"retry": retry}}}));
+        let change = |retry: Value| written(retry).unwrap();
         let first = everywhere().over(None).unwrap();
         assert_eq!(first.endpoints[&Service::Payment].retry, Retry::none());
         let shown = serde_json::to_value(&first).unwrap();
@@ -362,8 +274,8 @@ mod tests {
         assert_eq!(kept.endpoints[&Service::Payment].retry, Retry::exponential(3, Duration::from_secs(1)));
         assert_eq!(kept.endpoints[&Service::Logistics].retry, Retry::none());
         let policy = json!({"count": 2, "backoff": "fixed", "delay": "200ms"});
-        let written = change(policy.clone()).over(Some(&three)).unwrap();
-        let shown = serde_json::to_value(&written).unwrap();
+        let two = change(policy.clone()).over(Some(&three)).unwrap();
+        let shown = serde_json::to_value(&two).unwrap();
         assert_eq!(shown["endpoints"]["payment"]["retry"], json!({"count": 2, "delay": "200ms"}));
         for (retry, place) in [
             (json!("often"), "endpoints.payment.retry"),
@@ -374,14 +286,13 @@ mod tests {
             (json!({"delay": "1s"}), "endpoints.payment.retry.count"),
             (json!({"count": null}), "endpoints.payment.retry.count"),
         ] {
-            assert_eq!(places(change(retry).over(Some(&first)).unwrap_err()), [place]);
+            assert_eq!(places(written(retry).unwrap_err()), [place]);
         }
     }
 
     #[test]
     fn a_timeout_is_text_or_seconds_and_the_others_stay() {
-        let change: TimeoutsChange =
-            serde_json::from_value(json!({"payment": "45s", "inventory": 2.5})).unwrap();
+        let change = timeouts(&json!({"payment": "45s", "inventory": 2.5})).unwrap();
         let times = change.over(&Timeouts::default()).unwrap();
         let shown = serde_json::to_value(&times).unwrap();
         assert_eq!(shown, json!({"payment": "45s", "inventory": "2500ms", "logistics": "120s"}));
@@ -389,10 +300,7 @@ mod tests {
 
     #[test]
     fn a_timeout_that_cannot_work_is_refused_with_all_others() {
-        let change: TimeoutsChange =
-            serde_json::from_value(json!({"payment": 0, "inventory": "soon", "logistics": -1, "mail": 5}))
-                .unwrap();
-        let found = places(change.over(&Timeouts::default()).unwrap_err());
-        assert_eq!(found, ["inventory", "logistics", "mail", "payment"]);
+        let change = timeouts(&json!({"payment": 0, "inventory": "soon", "logistics": -1, "mail": 5}));
+        assert_eq!(places(change.unwrap_err()), ["mail", "payment", "inventory", "logistics"]);
     }
 }

@@ -3,8 +3,9 @@
 use backstitch::{DocumentKind, Problems};
 use serde::Serialize;
 
+use super::change::{ServicesChange, TimeoutsChange};
 use super::error::Error;
-use super::service::{Services, ServicesChange, Timeouts, TimeoutsChange};
+use super::service::{Services, Timeouts};
 use super::settings::Active;
 
 /// A setting of orders. What is staged is a change of it; what is active is read from the active definition of orders.

@@ -11,12 +11,12 @@ use backstitch::outbox::{Route, TopicPattern};
 use backstitch::sink::{LogSink, Sink};
 use backstitch::store::outbox::SAGAS;
 use backstitch::{Announced, Retry};
+use backstitch_api::validate::quoted;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::adapter::{Adapter, Topic};
-use crate::reading::quoted;
 use crate::settings::{DEFAULT_TIMEOUT, duration, durations, late};
 
 /// What the engine waits beyond a send's own deadline, so that it can say what was late.

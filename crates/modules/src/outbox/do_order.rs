@@ -4,16 +4,12 @@ use std::collections::BTreeMap;
 
 use backstitch::outbox::Receiving;
 use backstitch::store::outbox::Kept;
-use backstitch::{Engine, Error, Timestamp};
-use serde_json::value::RawValue;
+use backstitch::{Engine, Error, Payload, Timestamp};
 
 use super::differences::differences;
 
 /// The topic of order requests.
 pub const ORDERS: &str = "orders";
-
-/// The member of a request that makes a repeated one the same.
-const KEY: &str = "idempotency_key";
 
 /// An order request and its key. The broker gets its members as they were written: a number that no program here could hold is
 /// for whoever reads it there.
@@ -21,7 +17,7 @@ const KEY: &str = "idempotency_key";
 pub struct OrderRequest {
     idempotency_key: String,
     expires_at: Option<Timestamp>,
-    request: BTreeMap<String, Box<RawValue>>,
+    request: BTreeMap<String, Payload>,
 }
 
 /// What an order request cannot be.
@@ -71,19 +67,18 @@ pub struct Conflict {
 }
 
 impl OrderRequest {
-    /// Takes the key out of a request. It may be in the `Idempotency-Key` header instead.
+    /// A request with its key, which it may have itself or get from the `Idempotency-Key` header.
     ///
     /// # Errors
     /// When there is no key that can be used, two different ones, or nothing but a key.
-    pub fn read(
-        mut request: BTreeMap<String, Box<RawValue>>,
+    pub fn new(
+        key: Option<String>,
         header: Option<&str>,
+        request: BTreeMap<String, Payload>,
     ) -> Result<Self, Unreadable> {
-        let member = request.remove(KEY).map(|key| serde_json::from_str::<String>(key.get()));
-        let key = match (member, header) {
-            (Some(Err(_)), _) => return Err(Unreadable::BadKey),
-            (Some(Ok(member)), Some(header)) if member != header => return Err(Unreadable::TwoKeys),
-            (Some(Ok(key)), _) => key,
+        let key = match (key, header) {
+            (Some(key), Some(header)) if key != header => return Err(Unreadable::TwoKeys),
+            (Some(key), _) => key,
             (None, Some(header)) => header.to_owned(),
             (None, None) => return Err(Unreadable::NoKey),
         };
@@ -137,46 +132,33 @@ async fn kept(engine: &Engine, id: i64) -> Result<Kept, Error> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
-    fn read(request: &str) -> Result<(String, String), Unreadable> {
-        read_with(request, None)
-    }
-
-    fn read_with(request: &str, header: Option<&str>) -> Result<(String, String), Unreadable> {
-        let order = OrderRequest::read(serde_json::from_str(request).unwrap(), header)?;
+    fn new(key: Option<&str>, header: Option<&str>, request: &str) -> Result<(String, String), Unreadable> {
+        let request = serde_json::from_str(request).unwrap();
+        let order = OrderRequest::new(key.map(str::to_owned), header, request)?;
         Ok((order.idempotency_key, serde_json::to_string(&order.request).unwrap()))
     }
 
     #[test]
-    fn the_key_is_no_part_of_the_request_and_the_rest_stays_as_it_was_written() {
+    fn a_request_stays_as_it_was_written() {
         let (key, request) =
-            read(r#"{"idempotency_key": "k", "total": 12345678901234567890123, "rate": 0.10}"#).unwrap();
+            new(Some("k"), None, r#"{"total": 12345678901234567890123, "rate": 0.10}"#).unwrap();
         assert_eq!(key, "k");
         assert_eq!(request, r#"{"rate":0.10,"total":12345678901234567890123}"#);
     }
 
     #[test]
     fn the_header_gives_the_key_and_may_repeat_it() {
-        let both = r#"{"idempotency_key": "k", "sku": "a"}"#;
-        for (request, header) in [(r#"{"sku": "a"}"#, "k"), (both, "k")] {
-            let expected = ("k".to_owned(), r#"{"sku":"a"}"#.to_owned());
-            assert_eq!(read_with(request, Some(header)), Ok(expected));
+        let order = r#"{"sku":"a"}"#;
+        for key in [None, Some("k")] {
+            assert_eq!(new(key, Some("k"), order), Ok(("k".to_owned(), order.to_owned())));
         }
-        assert_eq!(read_with(both, Some("l")), Err(Unreadable::TwoKeys));
-        assert_eq!(read_with(r#"{"sku": "a"}"#, Some(&"x".repeat(513))), Err(Unreadable::BadKey));
-        assert_eq!(read_with("{}", Some("k")), Err(Unreadable::Empty));
-    }
-
-    #[test]
-    fn what_cannot_be_used_is_told() {
-        assert_eq!(read(r#"{"sku": "a"}"#), Err(Unreadable::NoKey));
-        assert_eq!(read(r#"{"idempotency_key": "k"}"#), Err(Unreadable::Empty));
-        for bad in [json!(""), json!(7), json!(null), json!("x".repeat(513))] {
-            let request = json!({ "idempotency_key": bad, "sku": "a" });
-            assert_eq!(read(&request.to_string()), Err(Unreadable::BadKey));
+        assert_eq!(new(Some("k"), Some("l"), order), Err(Unreadable::TwoKeys));
+        assert_eq!(new(None, Some(&"x".repeat(513)), order), Err(Unreadable::BadKey));
+        assert_eq!(new(None, None, order), Err(Unreadable::NoKey));
+        for (key, header) in [(None, Some("k")), (Some("k"), None)] {
+            assert_eq!(new(key, header, "{}"), Err(Unreadable::Empty));
         }
     }
 }

@@ -1,9 +1,8 @@
 //! Where a call may go: an address over HTTP that holds no secret and loses nothing on its way into a request.
 
+use backstitch_api::validate::quoted;
 use http::Uri;
 use url::{Host, Url};
-
-use crate::reading::quoted;
 
 /// The longest name of a host, and of a part of it, that a name server knows.
 const LONGEST_NAME: usize = 253;

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use async_nats::{ConnectError, ConnectErrorKind, ConnectOptions, ServerAddr};
+use backstitch_api::validate::quoted;
 
 use super::{certificates, reason, tls};
-use crate::reading::quoted;
 use crate::settings::Secret;
 
 /// A broker that does not answer three of these in a row is taken for gone.

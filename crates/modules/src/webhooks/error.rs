@@ -3,22 +3,13 @@
 use std::fmt;
 
 use backstitch::group_commit::NotWritten;
-use backstitch::{Timestamp, store};
+use backstitch::{Problem, Timestamp, store};
 
 use super::vault;
 
 /// Everything that is wrong with the terms of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct BadTerms(pub Vec<Mistake>);
-
-/// One thing that is wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistake {
-    /// Where, such as `headers.Host`.
-    pub place: String,
-    /// What is wrong and what to do.
-    pub message: String,
-}
+pub struct BadTerms(pub Vec<Problem>);
 
 impl fmt::Display for BadTerms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -5,10 +5,12 @@
 
 use std::collections::HashSet;
 
-use super::error::Error;
-use crate::reading::quoted;
+use backstitch_api::validate::quoted;
 
-const LONGEST: usize = 200;
+use super::error::Error;
+
+/// The longest type, in bytes.
+pub(super) const MAX_TYPE: usize = 200;
 const ALL: &str = "*";
 
 /// Checks the type of an event.
@@ -16,15 +18,16 @@ const ALL: &str = "*";
 /// # Errors
 /// When it is none.
 pub fn check_type(name: &str) -> Result<(), Error> {
+    check_type_text(name).map_err(|why| Error::invalid("type", why))
+}
+
+pub(super) fn check_type_text(name: &str) -> Result<(), String> {
     if is_type(name) {
         return Ok(());
     }
-    Err(Error::invalid(
-        "type",
-        format!(
-            "`{}` is no type: use words of letters, digits, - and _ with dots between, such as order.created",
-            quoted(name)
-        ),
+    Err(format!(
+        "`{}` is no type: use words of letters, digits, - and _ with dots between, such as order.created",
+        quoted(name)
     ))
 }
 
@@ -64,7 +67,7 @@ fn is_type(name: &str) -> bool {
     let is_word = |word: &str| {
         !word.is_empty() && word.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_".contains(letter))
     };
-    name.len() <= LONGEST && name.split('.').all(is_word)
+    name.len() <= MAX_TYPE && name.split('.').all(is_word)
 }
 
 #[cfg(test)]
@@ -98,8 +101,8 @@ mod tests {
         {
             assert!(check_type(wrong).is_err(), "{wrong:?}");
         }
-        check_type(&"x".repeat(LONGEST)).unwrap();
-        assert!(check_type(&"x".repeat(LONGEST + 1)).is_err());
+        check_type(&"x".repeat(MAX_TYPE)).unwrap();
+        assert!(check_type(&"x".repeat(MAX_TYPE + 1)).is_err());
     }
 
     #[test]

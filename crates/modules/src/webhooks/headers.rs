@@ -3,15 +3,20 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use backstitch_api::validate::quoted;
 use http::header::{HeaderMap, HeaderName};
 
 use crate::outgoing::header::{self, BELONGS_TO_THE_CALL, TWICE};
-use crate::reading::quoted;
 
 /// How many there may be.
-const MOST: usize = 32;
+pub(super) const MAX_HEADERS: usize = 32;
 /// How long all names and values may be together, in bytes.
-const LONGEST: usize = 8 * 1024;
+pub(super) const MAX_BYTES: usize = 8 * 1024;
+/// The longest name in descriptions of the API.
+pub(super) const MAX_NAME: usize = 256;
+/// Names and values in descriptions of the API.
+pub(super) const NAME_PATTERN: &str = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$";
+pub(super) const VALUE_PATTERN: &str = r"^[^\x00-\x08\x0a-\x1f\x7f]*$";
 /// What receivers know a webhook by; somebody who set it could pass for another.
 const OF_THE_WEBHOOK: &str = "webhook-";
 /// Cookies have a life of their own on the receiver's side; proxies believe what is said about whom they stand for.
@@ -38,9 +43,9 @@ impl Headers {
     /// Every mistake there is; a value is never repeated.
     pub fn check(written: &BTreeMap<String, String>) -> Result<Self, Vec<Mistake>> {
         let mut mistakes: Vec<Mistake> = overall(written).into_iter().collect();
-        let mut headers = HeaderMap::with_capacity(written.len().min(MOST));
+        let mut headers = HeaderMap::with_capacity(written.len().min(MAX_HEADERS));
         // No more than a person reads: each of a giant number may be wrong.
-        for (name, value) in written.iter().take(MOST) {
+        for (name, value) in written.iter().take(MAX_HEADERS) {
             let wrong = |message: &str| Mistake { name: quoted(name), message: message.to_owned() };
             let (checked_name, checked_value) = (own_name(name), header::value(value));
             mistakes.extend(checked_name.as_ref().err().map(|why| wrong(why)));
@@ -67,10 +72,10 @@ impl fmt::Debug for Headers {
 
 fn overall(written: &BTreeMap<String, String>) -> Option<Mistake> {
     let length: usize = written.iter().map(|(name, value)| name.len() + value.len()).sum();
-    let message = if written.len() > MOST {
-        format!("there are {} headers, and at most {MOST} are kept", written.len())
-    } else if length > LONGEST {
-        format!("the headers have {length} bytes together, and at most {LONGEST} are kept")
+    let message = if written.len() > MAX_HEADERS {
+        format!("there are {} headers, and at most {MAX_HEADERS} are kept", written.len())
+    } else if length > MAX_BYTES {
+        format!("the headers have {length} bytes together, and at most {MAX_BYTES} are kept")
     } else {
         return None;
     };
@@ -171,10 +176,10 @@ mod tests {
         let many = |count: usize| -> BTreeMap<String, String> {
             (0..count).map(|nth| (format!("x-{nth}"), "v".to_owned())).collect()
         };
-        assert!(Headers::check(&many(MOST)).is_ok());
+        assert!(Headers::check(&many(MAX_HEADERS)).is_ok());
         let found = Headers::check(&many(100_000)).unwrap_err();
         assert!(found.len() == 1 && found[0].message.contains("at most 32"), "{found:?}");
-        let long = "v".repeat(LONGEST - "x-a".len());
+        let long = "v".repeat(MAX_BYTES - "x-a".len());
         assert!(check(&[("x-a", &long)]).is_ok());
         let found = check(&[("x-ab", &long)]).unwrap_err();
         assert!(found.len() == 1 && found[0].message.contains("at most 8192"), "{found:?}");

@@ -18,10 +18,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::base::{Base, Part, Side};
 use super::error::Error;
+use super::event_id::check_event_id;
 use super::event_type::{check_type, patterns_of};
 use crate::question::column_unreadable;
-
-const LONGEST_ID: usize = 200;
 
 /// Something that happened, as a client tells it.
 #[derive(Clone, Debug)]
@@ -111,13 +110,8 @@ impl Ingest {
     fn given(&self, event: NewEvent) -> Result<Given, Error> {
         let NewEvent { id, kind, payload } = event;
         check_type(&kind)?;
-        if let Some(id) = &id
-            && (id.is_empty() || id.len() > LONGEST_ID || id.contains('\0'))
-        {
-            return Err(Error::invalid(
-                "id",
-                format!("has {} bytes: use 1 to {LONGEST_ID}, no zero byte", id.len()),
-            ));
+        if let Some(id) = &id {
+            check_event_id(id).map_err(|why| Error::invalid("id", why))?;
         }
         let made = self.base.ids.next(self.base.now()).0.simple().to_string();
         // Nobody can tell an event again whose id nobody knew: there is nothing to compare.

@@ -40,6 +40,7 @@ mod desk;
 mod dispatch;
 pub mod egress;
 mod error;
+mod event_id;
 mod event_type;
 mod export;
 mod growth;
@@ -64,9 +65,9 @@ pub mod signature;
 mod statement;
 mod status;
 mod subscription;
+mod subscription_input;
 mod subscriptions;
 pub mod vault;
-mod wish;
 
 use std::sync::Arc;
 
@@ -79,7 +80,8 @@ pub use dead_letters::{DeadLetter, DeadLetters, LetterConflict, Requeueable, Req
 pub use deliveries::{Attempt, Deliveries, Event, Filter, OldestDue, Saga};
 pub use desk::{Counter, QUEUE};
 pub use dispatch::Dispatch;
-pub use error::{BadTerms, Error, Mistake};
+pub use error::{BadTerms, Error};
+pub use event_id::EventId;
 pub use event_type::{check_patterns, check_type};
 pub use growth::{COUNTED, Growth};
 pub use ingest::{Accepted, Ingest, NewEvent};
@@ -92,14 +94,14 @@ pub use page::Page;
 pub use pause_writer::PauseWriter;
 pub use pauses::{Pause, Pauses};
 pub use registrar::Registrar;
-pub use replay::{Reached, Replay, Replayed};
+pub use replay::{Reached, Replay, ReplayId, Replayed};
 pub use retention::Ages;
 pub use schema::SCHEMA;
 pub use sealed_headers::SealedHeaders;
 pub use status::{delivery_status, delivery_word};
 pub use subscription::{Defaulted, Disabled, RetryDefaults, Sealed, Secrets, Subscription, Terms};
+pub use subscription_input::{EventType, MASK, NewSubscription, SubscriptionChange, SubscriptionInput};
 pub use subscriptions::{Backlog, GONE, Subscriptions};
-pub use wish::{MASK, NewSubscription, SubscriptionChange};
 
 use base::Base;
 

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstitch::Problem;
+use backstitch_api::validate::Partial;
+
 use super::egress::Egress;
-use super::error::{BadTerms, Error, Mistake};
+use super::error::{BadTerms, Error};
 use super::headers::Headers;
 use super::sealed_headers::SealedHeaders;
 use super::signature::Secret;
 use super::subscription::{Defaulted, Sealed, Subscription, Terms};
+use super::subscription_input::{NewSubscription, SubscriptionChange, all_errors};
 use super::subscriptions::Subscriptions;
 use super::vault::{self, Vault};
-use super::wish::{NewSubscription, SubscriptionChange};
 use crate::randomness::Randomness;
 
 /// Why a subscription is disabled that somebody asked to be.
@@ -63,54 +66,51 @@ impl Registrar {
         headers: &[(String, String)],
         secret: Option<Secret>,
     ) -> Result<(Subscription, Secret), Error> {
-        refuse(self.mistakes(terms, headers))?;
+        refuse(self.problems(terms, headers))?;
         let secret = self.or_new(secret)?;
         let made = self.subscriptions.create(terms, |id| self.sealed(id, &secret, headers)).await?;
         Ok((made, secret))
     }
 
-    /// Makes a subscription as it is written.
+    /// Makes a subscription as a request says.
     ///
     /// # Errors
-    /// Everything that is wrong with what is written, or that the database cannot be written.
-    pub async fn register(
-        &self,
-        NewSubscription(wish): NewSubscription,
-    ) -> Result<(Subscription, Secret), Error> {
-        let terms = wish.over(self.usual.clone(), &self.usual);
-        let headers = wish.headers.as_deref().unwrap_or_default();
-        refuse(wish.mistakes(self.mistakes(&terms, headers)))?;
-        let secret = self.or_new(wish.secret.clone())?;
+    /// All errors of the request, or that the database cannot be written.
+    pub async fn register(&self, new: Partial<NewSubscription>) -> Result<(Subscription, Secret), Error> {
+        let Some(NewSubscription(input)) = new.value else { return Err(BadTerms(new.errors.0).into()) };
+        let terms = input.over(self.usual.clone(), &self.usual);
+        let headers = input.headers().unwrap_or_default();
+        refuse(all_errors(&new.errors, self.problems(&terms, headers)))?;
+        let secret = self.or_new(input.secret.0.clone())?;
         let seal = |id| self.sealed(id, &secret, headers);
-        let made = match wish.enabled {
+        let made = match input.enabled.0 {
             Some(false) => self.subscriptions.create_disabled(&terms, ON_REQUEST, seal).await?,
             _ => self.subscriptions.create(&terms, seal).await?,
         };
         Ok((made, secret))
     }
 
-    /// Changes a subscription as it is written: its terms first, and then whether it is enabled.
+    /// Changes a subscription as a request says: its terms first, and then whether it is enabled.
     ///
     /// # Errors
-    /// Everything that is wrong with what is written, that there is no such subscription, that others change it all the
-    /// time, or that the database cannot be written.
-    pub async fn amend(
-        &self,
-        id: i64,
-        SubscriptionChange(wish): SubscriptionChange,
-    ) -> Result<Subscription, Error> {
+    /// All errors of the request, that there is no such subscription, that others change it all the time, or that the
+    /// database cannot be written.
+    pub async fn amend(&self, id: i64, change: Partial<SubscriptionChange>) -> Result<Subscription, Error> {
         let mut now = self.subscriptions.get(id).await?;
-        let headers = wish.headers.as_deref();
-        let wrong = if wish.names_terms() {
-            self.mistakes(&wish.over(now.terms.clone(), &self.usual), headers.unwrap_or_default())
+        let Some(SubscriptionChange(input)) = change.value else {
+            return Err(BadTerms(change.errors.0).into());
+        };
+        let headers = input.headers();
+        let problems = if input.names_terms() {
+            self.problems(&input.over(now.terms.clone(), &self.usual), headers.unwrap_or_default())
         } else {
             Vec::new()
         };
-        refuse(wish.mistakes(wrong))?;
-        if wish.names_terms() {
+        refuse(all_errors(&change.errors, problems))?;
+        if input.names_terms() {
             let mut tries = 1..TRIES;
             now = loop {
-                match self.change(&now, &wish.over(now.terms.clone(), &self.usual), headers).await {
+                match self.change(&now, &input.over(now.terms.clone(), &self.usual), headers).await {
                     Err(Error::ChangedMeanwhile(_)) if tries.next().is_some() => {
                         now = self.subscriptions.get(id).await?;
                     }
@@ -118,7 +118,7 @@ impl Registrar {
                 }
             };
         }
-        match wish.enabled {
+        match input.enabled.0 {
             Some(true) => self.subscriptions.enable(id).await,
             Some(false) => self.subscriptions.disable(id, ON_REQUEST).await,
             None => Ok(now),
@@ -137,7 +137,7 @@ impl Registrar {
         terms: &Terms,
         headers: Option<&[(String, String)]>,
     ) -> Result<Subscription, Error> {
-        refuse(self.mistakes(terms, headers.unwrap_or_default()))?;
+        refuse(self.problems(terms, headers.unwrap_or_default()))?;
         let other = headers.map(|headers| self.sealed_headers(read.id, headers)).transpose()?;
         self.subscriptions.change(read, terms, other.as_ref().unwrap_or(&read.headers)).await
     }
@@ -176,25 +176,25 @@ impl Registrar {
     }
 
     /// Everything that is wrong, at once.
-    fn mistakes(&self, terms: &Terms, headers: &[(String, String)]) -> Vec<Mistake> {
-        let mistake = |place: String, message| Mistake { place, message };
-        let mut mistakes = Vec::new();
+    fn problems(&self, terms: &Terms, headers: &[(String, String)]) -> Vec<Problem> {
+        let problem = |place: String, message| Problem { place, message };
+        let mut problems = Vec::new();
         if let Err(wrong) = self.egress.check(&terms.url) {
-            mistakes.extend(wrong.into_iter().map(|message| mistake("url".to_owned(), message)));
+            problems.extend(wrong.into_iter().map(|message| problem("url".to_owned(), message)));
         }
         if let Err(wrong) = Headers::check(&headers.iter().cloned().collect()) {
             let place =
                 |name: &str| if name.is_empty() { "headers".to_owned() } else { format!("headers.{name}") };
-            mistakes.extend(wrong.into_iter().map(|wrong| mistake(place(&wrong.name), wrong.message)));
+            problems.extend(wrong.into_iter().map(|wrong| problem(place(&wrong.name), wrong.message)));
         }
         if let Err(BadTerms(wrong)) = terms.check() {
             // What is wrong with an address was said above.
-            mistakes.extend(wrong.into_iter().filter(|wrong| wrong.place != "url"));
+            problems.extend(wrong.into_iter().filter(|wrong| wrong.place != "url"));
         }
-        mistakes
+        problems
     }
 }
 
-fn refuse(mistakes: Vec<Mistake>) -> Result<(), Error> {
-    if mistakes.is_empty() { Ok(()) } else { Err(BadTerms(mistakes).into()) }
+fn refuse(problems: Vec<Problem>) -> Result<(), Error> {
+    if problems.is_empty() { Ok(()) } else { Err(BadTerms(problems).into()) }
 }

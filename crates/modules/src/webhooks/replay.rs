@@ -1,6 +1,7 @@
 //! Sends the events of a time range to a subscription once more.
 
 use backstitch::Timestamp;
+use backstitch_api::text_type;
 
 use super::base::Part;
 use super::dead_letters::DeadLetters;
@@ -12,7 +13,20 @@ use crate::question::{Record, chosen, statement};
 
 /// Events looked at in one transaction.
 const PAGE: usize = 250;
-const LONGEST_ID: usize = 100;
+/// The longest name of a replay, in bytes.
+const MAX_ID: usize = 100;
+
+text_type! {
+    /// What a replay is called.
+    ReplayId r"^[^\x00]*$", 1, MAX_ID, "after-the-outage", check_id;
+}
+
+fn check_id(id: &str) -> Result<(), String> {
+    if (1..=MAX_ID).contains(&id.len()) && !id.contains('\0') {
+        return Ok(());
+    }
+    Err(format!("has {} bytes: use 1 to {MAX_ID}, no zero byte", id.len()))
+}
 
 /// What is sent once more.
 #[derive(Clone, Debug)]
@@ -56,12 +70,7 @@ impl DeadLetters {
     /// When there is no such subscription, the name cannot be one, or the database cannot be written.
     pub async fn replay(&self, replay: &Replay) -> Result<Replayed, Error> {
         let Replay { id, subscription_id, since, until, after } = replay;
-        if id.is_empty() || id.len() > LONGEST_ID || id.contains('\0') {
-            return Err(Error::invalid(
-                "replay_id",
-                format!("has {} bytes: use 1 to {LONGEST_ID}", id.len()),
-            ));
-        }
+        check_id(id).map_err(|why| Error::invalid("replay_id", why))?;
         let rows = self.base().read(
             Part::DeadLetter,
             statement!("webhooks/load_subscription"),

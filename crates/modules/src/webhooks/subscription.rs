@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use backstitch::{Timestamp, store};
+use backstitch::{Problem, Timestamp, store};
+use backstitch_api::validate::{AttemptTimeout, Delay, shown_duration};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::error::{BadTerms, Error, Mistake};
+use super::error::{BadTerms, Error};
 use super::event_type::check_patterns;
 use super::sealed_headers::SealedHeaders;
+use super::subscription_input::{Concurrency, RateLimit, RetryLimit};
 use crate::question::{Record, Value};
-use crate::reading::shown_duration;
 
 /// What a subscription asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,34 +103,26 @@ impl Terms {
     /// # Errors
     /// Everything that cannot be, and what to do.
     pub fn check(&self) -> Result<(), BadTerms> {
-        let mut mistakes = Vec::new();
+        let mut problems = Vec::new();
         let mut wrong =
-            |place: &str, message: String| mistakes.push(Mistake { place: place.to_owned(), message });
+            |place: &str, message: String| problems.push(Problem { place: place.to_owned(), message });
         if let Err(why) = check_patterns(&self.event_types) {
             wrong("event_types", why);
         }
         if self.url.is_empty() || self.url.contains('\0') {
             wrong("url", "is empty or holds a zero byte".to_owned());
         }
-        let numbers = [
-            ("max_retry_limit", self.max_retry_limit, 1_000),
-            ("max_concurrency", self.max_concurrency, 10_000),
-            ("rate_limit", self.rate_limit.unwrap_or(1), 1_000_000),
+        let checks = [
+            ("max_retry_limit", RetryLimit::check(self.max_retry_limit.into())),
+            ("max_concurrency", Concurrency::check(self.max_concurrency.into())),
+            ("rate_limit", self.rate_limit.map_or(Ok(()), |limit| RateLimit::check(limit.into()))),
+            ("base_delay", Delay::check(self.base_delay)),
+            ("max_delay", Delay::check(self.max_delay)),
+            ("timeout", AttemptTimeout::check(self.timeout)),
         ];
-        for (field, value, most) in numbers {
-            if value == 0 || value > most {
-                wrong(field, format!("is {value}: use 1 to {most}"));
-            }
-        }
-        let times = [
-            ("base_delay", self.base_delay, DAYS_30),
-            ("max_delay", self.max_delay, DAYS_30),
-            ("timeout", self.timeout, HOUR),
-        ];
-        for (field, value, most) in times {
-            if value < SHORTEST || value > most {
-                let [value, least, most] = [value, SHORTEST, most].map(shown_duration);
-                wrong(field, format!("is {value}: use {least} to {most}"));
+        for (field, checked) in checks {
+            if let Err(why) = checked {
+                wrong(field, why);
             }
         }
         if self.max_delay < self.base_delay {
@@ -139,7 +132,7 @@ impl Terms {
                 format!("is {longest}, shorter than base_delay, {base}: the longest wait is the longest"),
             );
         }
-        if mistakes.is_empty() { Ok(()) } else { Err(BadTerms(mistakes)) }
+        if problems.is_empty() { Ok(()) } else { Err(BadTerms(problems)) }
     }
 
     /// As the table has them with these headers, in the order of its columns.
@@ -160,11 +153,6 @@ impl Terms {
         ])
     }
 }
-
-/// The tables keep milliseconds.
-const SHORTEST: Duration = Duration::from_millis(1);
-const HOUR: Duration = Duration::from_secs(3600);
-const DAYS_30: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// What is secret of a new subscription, encrypted by whoever knows how.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

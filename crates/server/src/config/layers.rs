@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use backstitch_modules::nearest;
+use backstitch_api::validate::nearest;
 use serde::Deserialize;
 use toml::{Table, Value};
 

@@ -1,9 +1,11 @@
 //! The services that orders need, as they are before anybody changes them over HTTP.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use backstitch_modules::orders::{self, EndpointChange, Rollback, Services, ServicesChange, Timeouts};
+use backstitch_modules::http_url::HttpUrl;
+use backstitch_modules::orders::{
+    self, ByService, EndpointChange, Rollback, Services, ServicesChange, Timeouts,
+};
 use serde::{Deserialize, Serialize};
 
 use super::text;
@@ -75,13 +77,12 @@ impl Orders {
             return None;
         }
         let endpoint = |service: &Service| EndpointChange {
-            url: service.url.clone(),
-            rollback_url: service.rollback_url.clone(),
+            url: service.url.clone().map(HttpUrl),
+            rollback_url: service.rollback_url.clone().map(HttpUrl),
             retry: None,
         };
-        let endpoints =
-            self.each().into_iter().map(|(name, service)| (name.name().to_owned(), endpoint(service)));
-        Some(ServicesChange { order: None, endpoints: endpoints.collect::<BTreeMap<_, _>>() })
+        let endpoints = self.each().into_iter().map(|(name, service)| (name, endpoint(service)));
+        Some(ServicesChange { order: None, endpoints: ByService(endpoints.collect()) })
     }
 
     /// The services as they are before anybody changes them; none where nothing is said about them.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use backstitch::store::outbox::ALERTS;
 use backstitch::{outbox, retention};
-use backstitch_modules::{lifecycles, shown_duration, webhooks};
+use backstitch_api::validate::shown_duration;
+use backstitch_modules::{lifecycles, webhooks};
 use serde::{Deserialize, Serialize};
 
 use super::text;

@@ -40,7 +40,7 @@ impl fmt::Debug for Secret {
 pub(super) mod duration {
     use std::time::Duration;
 
-    use backstitch_modules::shown_duration;
+    use backstitch_api::validate::shown_duration;
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -60,7 +60,7 @@ pub(super) mod duration {
 pub(super) mod age {
     use std::time::Duration;
 
-    use backstitch_modules::shown_duration;
+    use backstitch_api::validate::shown_duration;
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 

@@ -5,11 +5,12 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::Retry;
+use backstitch_api::validate::{self, Input};
 use backstitch_modules::orders::{
-    DEFINITION, Endpoint, EndpointChange, Service, ServiceSetting, ServicesChange, Setting, Standing,
-    TimeoutSetting, TimeoutsChange,
+    DEFINITION, Endpoint, Service, ServiceSetting, Setting, Standing, TimeoutSetting,
 };
 use serde::Serialize;
+use serde_json::{Map, Value, json};
 
 use super::documents::{difference, written};
 use super::done::Done;
@@ -105,7 +106,9 @@ async fn shown(
             retry: field(&format!("{name}.retry"), known.map_or_else(|| "0".to_owned(), written_retry)),
             timeout: field(
                 &format!("{name}.timeout"),
-                spans.map(|spans| backstitch_modules::shown_duration(spans.of(service))).unwrap_or_default(),
+                spans
+                    .map(|spans| backstitch_api::validate::shown_duration(spans.of(service)))
+                    .unwrap_or_default(),
             ),
         }
     });
@@ -161,19 +164,20 @@ pub(super) async fn stage_services(
     visitor: Visitor,
     form: Form,
 ) -> Result<Response, Problem> {
-    stage::<ServiceSetting>(&app, visitor, &form, services(&form)).await
+    stage::<ServiceSetting>(&app, visitor, &form, &services(&form)).await
 }
 
-fn services(form: &Form) -> ServicesChange {
+/// The change that the form asks for, as the API would get it.
+fn services(form: &Form) -> Value {
     let endpoints = Service::ALL.map(|service| {
-        let field = |what: &str| form.filled(&format!("{}.{what}", service.name())).map(str::to_owned);
+        let field = |what: &str| form.filled(&format!("{}.{what}", service.name()));
         // What is no JSON is reported as it was written.
-        let retry = field("retry").map(|text| serde_json::from_str(&text).unwrap_or(text.into()));
-        let change = EndpointChange { url: field("url"), rollback_url: field("rollback_url"), retry };
+        let retry = field("retry").map(|text| serde_json::from_str(text).unwrap_or_else(|_| json!(text)));
+        let change = json!({ "url": field("url"), "rollback_url": field("rollback_url"), "retry": retry });
         (service.name().to_owned(), change)
     });
-    let order = form.text("order").split(',').map(|name| name.trim().to_owned());
-    ServicesChange { order: Some(order.collect()), endpoints: endpoints.into() }
+    let order: Vec<&str> = form.text("order").split(',').map(str::trim).collect();
+    json!({ "order": order, "endpoints": Map::from_iter(endpoints) })
 }
 
 /// Stages timeouts.
@@ -186,17 +190,21 @@ pub(super) async fn stage_timeouts(
         let text = form.filled(&format!("{}.timeout", service.name()))?;
         Some((service.name().to_owned(), text.into()))
     });
-    stage::<TimeoutSetting>(&app, visitor, &form, TimeoutsChange(written.collect())).await
+    stage::<TimeoutSetting>(&app, visitor, &form, &Value::Object(written.collect())).await
 }
 
 /// Stages a change, or shows the page with what is wrong with it.
-async fn stage<S: Setting>(
+async fn stage<S: Setting<Body: Input>>(
     app: &App,
     visitor: Visitor,
     form: &Form,
-    change: S::Body,
+    change: &Value,
 ) -> Result<Response, Problem> {
-    match app.orders.stage_setting::<S>(change).await.map_err(Problem::from) {
+    let staged = match validate::read(&change.to_string(), "form") {
+        Ok(change) => app.orders.stage_setting::<S>(change).await.map_err(Problem::from),
+        Err(problems) => Err(Problem::invalid(problems)),
+    };
+    match staged {
         Ok(standing) => {
             let staged = standing.staged.as_ref().map(seen).unwrap_or_default();
             Ok(said(Done::Staged.and_back_to(PLACE), format!("staged {}: {staged}", S::TITLE)))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use backstitch_modules::shown_duration;
+use backstitch_api::validate::shown_duration;
 
 /// A time that has passed, to the second.
 pub(super) fn ago(time: Duration) -> String {

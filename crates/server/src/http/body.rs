@@ -1,4 +1,4 @@
-//! The JSON body of a request: read within its limits, and refused with the place of every mistake.
+//! The JSON body of a request: read within its limits, and refused with all errors and their paths.
 
 use std::time::Duration;
 
@@ -6,49 +6,66 @@ use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, EXPECT};
+use backstitch_api::validate::{self, Input, Partial, shown_duration};
 use backstitch_modules::depth::exceeds;
-use backstitch_modules::only_object::OnlyObject;
-use backstitch_modules::{readable, shown_duration};
+use backstitch_modules::readable;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::de::DeserializeOwned;
 
 use super::content_type;
 use crate::app::App;
 use crate::config::Limits;
-use crate::problem::{Kind, Mistake, Problem};
+use crate::problem::{Kind, Problem};
 
 /// How much of a body that is refused is still taken, and for how long.
 const DISCARDED_BYTES: usize = 64 * 1024 * 1024;
 const DISCARDING: Duration = Duration::from_secs(2);
 
-/// A body that was JSON and fits.
+/// The path of a body as a whole.
+const BODY: &str = "body";
+
+/// A body that is JSON and valid.
 pub(crate) struct Json<T>(pub(crate) T);
 
-impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
+impl<T: Input> FromRequest<App> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         refuse_other_types(request.headers())?;
         let body = read(request, &app.config.limits).await?;
-        parse(&body, &app.config.limits).map(Self)
+        validate::read(text(&body, &app.config.limits)?, BODY).map(Self).map_err(Problem::invalid)
     }
 }
 
-/// The same for a body that may be left out, or be `null`.
+/// A body that is JSON, as far as it is valid. Its errors are reported together with those that the server's settings cause.
+pub(crate) struct PartialJson<T>(pub(crate) Partial<T>);
+
+impl<T: Input> FromRequest<App> for PartialJson<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        refuse_other_types(request.headers())?;
+        let body = read(request, &app.config.limits).await?;
+        Ok(Self(validate::read_partially(text(&body, &app.config.limits)?, BODY)))
+    }
+}
+
+/// A body that may be left out or be `null`: it is as if it was an empty object then.
 pub(crate) struct JsonOrNothing<T>(pub(crate) T);
 
-impl<T: DeserializeOwned + Default> FromRequest<App> for JsonOrNothing<T> {
+impl<T: Input> FromRequest<App> for JsonOrNothing<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let typed = refuse_other_types(request.headers());
         let body = read(request, &app.config.limits).await?;
-        if body.is_empty() || body.trim_ascii() == b"null" {
-            return Ok(Self(T::default()));
-        }
-        typed?;
-        parse(&body, &app.config.limits).map(Self)
+        let json = if body.is_empty() || body.trim_ascii() == b"null" {
+            "{}"
+        } else {
+            typed?;
+            text(&body, &app.config.limits)?
+        };
+        validate::read(json, BODY).map(Self).map_err(Problem::invalid)
     }
 }
 
@@ -134,34 +151,17 @@ async fn discard(mut body: Body) {
     let _ = tokio::time::timeout(DISCARDING, rest).await;
 }
 
-fn parse<T: DeserializeOwned>(body: &[u8], limits: &Limits) -> Result<T, Problem> {
+/// The body as text, if it is JSON that is not nested too deeply.
+fn text<'a>(body: &'a [u8], limits: &Limits) -> Result<&'a str, Problem> {
     let limit = limits.json_depth;
     if exceeds(body, limit) {
         let detail = format!("the body is nested deeper than {limit} levels: flatten it");
         return Err(Problem::new(Kind::JsonTooDeep, detail).with("limit", &limit));
     }
-    let read = serde_json::from_slice(body).map(|OnlyObject(value)| value);
-    // What is kept as it is written is looked at too.
-    read.and_then(|value| readable::check(body).map(|()| value)).map_err(|why| {
-        if why.is_data() {
-            return misfit::<T>(body, &why);
-        }
+    readable::check(body).map_err(|why| {
         let problem = Problem::new(Kind::BadJson, format!("the body is not JSON: {why}"));
         problem.with("line", &why.line()).with("column", &why.column())
-    })
-}
-
-/// Reads the body once more, to find the place of the mistake: the usual way is spared the bookkeeping.
-fn misfit<T: DeserializeOwned>(body: &[u8], why: &serde_json::Error) -> Problem {
-    let mut reader = serde_json::Deserializer::from_slice(body);
-    let place = match serde_path_to_error::deserialize::<_, OnlyObject<T>>(&mut reader) {
-        Err(placed) => placed.path().to_string(),
-        Ok(_) => ".".to_owned(),
-    };
-    let message = why.to_string();
-    let position = format!(" at line {} column {}", why.line(), why.column());
-    let message = message.strip_suffix(&position).unwrap_or(&message).to_owned();
-    let place = if place == "." { "body".to_owned() } else { place };
-    let detail = format!("{place}: {message}");
-    Problem::listing(Kind::InvalidFields, detail, &[Mistake { place, message }])
+    })?;
+    std::str::from_utf8(body)
+        .map_err(|_| Problem::new(Kind::BadJson, "the body is not UTF-8: send it in that encoding"))
 }

@@ -13,11 +13,10 @@ mod long_answer;
 mod query;
 mod socket;
 mod version;
-mod whole;
 
 pub(crate) use accept::{Acceptor, Peer};
 pub(crate) use answer::{json, located};
-pub(crate) use body::{Json, JsonOrNothing, read as read_body};
+pub(crate) use body::{Json, JsonOrNothing, PartialJson, read as read_body};
 pub(crate) use bounded::{Probes, bounded, reports_on_the_database};
 pub(crate) use content_type::content_type;
 pub(crate) use harden::harden;
@@ -28,4 +27,3 @@ pub(crate) use id::{
     SubscriptionInPath,
 };
 pub(crate) use query::{Query, bad as bad_query};
-pub(crate) use whole::{optional_whole, whole};

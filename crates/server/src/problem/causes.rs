@@ -1,5 +1,7 @@
 //! From what went wrong inside to what is said outside.
 
+use std::borrow::Cow;
+
 use backstitch::kernel::saga::Rejected;
 use backstitch::{Error, Problems, store};
 
@@ -46,8 +48,21 @@ impl Problem {
         Self::new(Kind::Internal, detail)
     }
 
+    /// A request with these errors.
+    pub(crate) fn invalid(problems: Problems) -> Self {
+        let first: Vec<String> = problems
+            .0
+            .iter()
+            .take(3)
+            .map(|problem| format!("{}: {}", problem.place, problem.message))
+            .collect();
+        let more = problems.0.len() - first.len();
+        let rest = if more > 0 { format!("; and {more} more") } else { String::new() };
+        Self::mistakes(problems, format!("{}{rest}", first.join("; ")))
+    }
+
     /// Everything that does not fit.
-    pub(crate) fn mistakes(problems: Problems, detail: &'static str) -> Self {
+    pub(crate) fn mistakes(problems: Problems, detail: impl Into<Cow<'static, str>>) -> Self {
         let told = |problem: backstitch::Problem| Mistake { place: problem.place, message: problem.message };
         let mistakes: Vec<_> = problems.0.into_iter().map(told).collect();
         Self::listing(Kind::InvalidFields, detail, &mistakes)

@@ -5,8 +5,10 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use backstitch::SagaId;
+use backstitch_api::request;
+use backstitch_api::validate::{Note, Omittable};
 use backstitch_modules::alerts::{self, Acknowledged, Acknowledgement, Cursor, Listed, Notice};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::app::App;
 use crate::auth::{Holder, check_note};
@@ -66,14 +68,12 @@ pub(super) struct AcknowledgementItem<'a> {
     note: &'a str,
 }
 
-/// What somebody says about an alert that they acknowledge.
-#[derive(Default, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = AcknowledgeAlert)]
-pub(super) struct AcknowledgeRequest {
-    #[serde(default)]
-    #[schema(max_length = 4096, example = "ada looks after it")]
-    note: String,
+request! {
+    /// What somebody says about an alert that they acknowledge.
+    pub(super) struct AcknowledgeRequest as "AcknowledgeAlert" example { "note": "ada looks after it" } {
+        /// What the acknowledging person adds.
+        note: Omittable<Note>,
+    }
 }
 
 /// How one recipient was told.
@@ -175,7 +175,7 @@ pub(super) async fn acknowledge(
 ) -> Result<Response, Problem> {
     query.finish("")?;
     let by = holder.as_ref().map_or(OPEN, |Extension(holder)| &holder.name);
-    acknowledged(&app, id, by, &note).await?;
+    acknowledged(&app, id, by, &note.0.unwrap_or_default().0).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 

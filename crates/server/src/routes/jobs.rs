@@ -8,50 +8,44 @@ use axum::response::Response;
 use backstitch::{
     Answered, Error, ErrorKind, ExtendedLease, Payload, Phase, SagaId, StepError, StepId, Subject, Work,
 };
-use backstitch_modules::only_object::object;
-use serde::{Deserialize, Serialize};
+use backstitch_api::validate::{Bounded, List, Omittable};
+use backstitch_api::{request, word_type};
+use serde::Serialize;
 use tokio::time::Instant;
 
 use super::vocabulary;
 use crate::app::App;
 use crate::auth::Leave;
-use crate::http::{JobInPath, Json, Query, json, optional_whole, whole};
-use crate::problem::{Described, Kind, Mistake, Problem};
+use crate::http::{JobInPath, Json, Query, json};
+use crate::problem::{Described, Problem};
 use backstitch_api::time::{Time, rfc3339};
 
 const QUEUES: usize = 100;
-const JOBS: usize = 100;
+const JOBS: u64 = 100;
 const LONGEST_LEASE: u64 = 24 * 3600;
 const LONGEST_WAIT: u64 = 60;
+const USUAL_LEASE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// What a worker asks for.
-#[derive(Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct LeaseRequest {
-    /// The queues it serves.
-    #[schema(min_items = 1, max_items = 100, example = json!(["inventory"]))]
-    queues: Vec<String>,
-    /// At most this many jobs, 1 unless given.
-    #[serde(default = "one", deserialize_with = "whole")]
-    #[schema(minimum = 1, maximum = 100)]
-    limit: usize,
-    /// Without a heartbeat the job goes to another worker after this; 30 unless given, a day at most.
-    #[serde(default = "half_a_minute", deserialize_with = "whole")]
-    #[schema(minimum = 1, maximum = 86400)]
-    lease_seconds: u64,
-    /// How long to wait when there is nothing to do; 0 unless given.
-    #[serde(default, deserialize_with = "whole")]
-    #[schema(maximum = 60, example = 0)]
-    wait_seconds: u64,
+/// How long a lease lasts without a heartbeat, in seconds.
+type LeaseSeconds = Omittable<Bounded<u64, 1, LONGEST_LEASE>>;
+
+request! {
+    /// What a worker asks for.
+    pub(super) struct LeaseRequest as "LeaseRequest" example { "queues": ["inventory"] } {
+        /// The queues it serves.
+        queues: List<String, 1, QUEUES>,
+        /// At most this many jobs, 1 unless given.
+        limit: Omittable<Bounded<usize, 1, JOBS>>,
+        /// Without a heartbeat the job goes to another worker after this; 30 unless given, a day at most.
+        lease_seconds: LeaseSeconds,
+        /// How long to wait when there is nothing to do; 0 unless given.
+        wait_seconds: Omittable<Bounded<u64, 0, LONGEST_WAIT>>,
+    }
 }
 
-fn one() -> usize {
-    1
-}
-
-fn half_a_minute() -> u64 {
-    30
+fn lease_duration(seconds: &LeaseSeconds) -> Duration {
+    seconds.0.map_or(USUAL_LEASE, |seconds| Duration::from_secs(seconds.0))
 }
 
 /// Jobs that are the worker's for a while.
@@ -133,17 +127,14 @@ impl<'a> LeasedJob<'a> {
     }
 }
 
-/// A sign of life.
-#[derive(Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct HeartbeatRequest {
-    /// The token of the lease.
-    #[serde(deserialize_with = "whole")]
-    token: i64,
-    /// How long the lease lasts from now on; 30 unless given.
-    #[serde(default = "half_a_minute", deserialize_with = "whole")]
-    #[schema(minimum = 1, maximum = 86400)]
-    lease_seconds: u64,
+request! {
+    /// A sign of life.
+    pub(super) struct HeartbeatRequest as "HeartbeatRequest" {
+        /// The token of the lease.
+        token: i64,
+        /// How long the lease lasts from now on; 30 unless given.
+        lease_seconds: LeaseSeconds,
+    }
 }
 
 /// An extended lease.
@@ -155,59 +146,51 @@ pub(super) struct Extended {
     cancelled: bool,
 }
 
-/// A worker's result.
-#[derive(Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CompleteRequest {
-    /// The token of the lease.
-    #[serde(deserialize_with = "whole")]
-    token: i64,
-    /// What the step gives; `null` unless given.
-    #[serde(default)]
-    #[schema(value_type = Value)]
-    result: Payload,
+request! {
+    /// A worker's result.
+    pub(super) struct CompleteRequest as "CompleteRequest" {
+        /// The token of the lease.
+        token: i64,
+        /// What the step gives; `null` unless given.
+        result: Omittable<Payload>,
+    }
 }
 
-/// A worker's failure.
-#[derive(Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct FailRequest {
-    /// The token of the lease.
-    #[serde(deserialize_with = "whole")]
-    token: i64,
-    #[serde(deserialize_with = "object")]
-    error: Failure,
+request! {
+    /// A worker's failure.
+    pub(super) struct FailRequest as "FailRequest" {
+        /// The token of the lease.
+        token: i64,
+        /// Why the job failed.
+        error: Failure,
+    }
 }
 
-/// Why a job failed.
-#[derive(Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Failure {
-    /// What people read.
-    message: String,
-    /// A code that programs can tell apart.
-    #[serde(default)]
-    code: Option<String>,
-    /// What is known: not done and worth another try (`failed`), not done and never will be (`refused`), or nobody knows
-    /// (`in_doubt`).
-    #[serde(default)]
-    kind: FailureKind,
-    /// Not to be tried again sooner, in seconds.
-    #[serde(default, deserialize_with = "optional_whole")]
-    retry_after_seconds: Option<u64>,
+request! {
+    /// Why a job failed.
+    pub(super) struct Failure as "Failure" {
+        /// What people read.
+        message: String,
+        /// A code that programs can tell apart.
+        code: Option<String>,
+        /// What is known: not done and worth another try (`failed`), not done and never will be (`refused`), or an unknown
+        /// outcome (`in_doubt`).
+        kind: Omittable<FailureKind>,
+        /// Not to be tried again sooner, in seconds.
+        retry_after_seconds: Option<u64>,
+    }
 }
 
-/// What is known about a job that failed.
-#[derive(Clone, Copy, Default, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum FailureKind {
-    /// Not done, and worth another try.
-    #[default]
-    Failed,
-    /// Not done, and trying again will not help.
-    Refused,
-    /// Nobody knows.
-    InDoubt,
+word_type! {
+    /// What is known about a job that failed: `failed` may be tried again, `refused` will never succeed, and the outcome of
+    /// `in_doubt` is unknown.
+    #[derive(Copy, Default)]
+    pub(super) enum FailureKind {
+        #[default]
+        Failed = "failed",
+        Refused = "refused",
+        InDoubt = "in_doubt",
+    }
 }
 
 /// What became of a report.
@@ -232,40 +215,21 @@ pub(super) async fn lease(
     Json(request): Json<LeaseRequest>,
 ) -> Result<Response, Problem> {
     query.finish("")?;
-    check(&request)?;
-    let (lease, wait) =
-        (Duration::from_secs(request.lease_seconds), Duration::from_secs(request.wait_seconds));
+    let lease = lease_duration(&request.lease_seconds);
+    let wait = request.wait_seconds.0.map_or(Duration::ZERO, |seconds| Duration::from_secs(seconds.0));
+    let limit = request.limit.0.map_or(1, |limit| limit.0);
     let over = Instant::now() + wait;
     let _waiting = app.metrics.waiting_worker();
     // In short waits, so that a server that closes need not drop a lease that is on its way to the disk.
     let work = loop {
         let wait = over.saturating_duration_since(Instant::now()).min(LOOK_EVERY);
-        let work = app.engine.lease_work(&request.queues, request.limit, lease, wait).await?;
+        let work = app.engine.lease_work(&request.queues.0, limit, lease, wait).await?;
         if !work.is_empty() || Instant::now() >= over || app.closing.is_cancelled() {
             break work;
         }
         stay.still_given()?;
     };
     Ok(json(StatusCode::OK, &LeasedJobs { jobs: work.iter().map(LeasedJob::of).collect() }))
-}
-
-fn check(request: &LeaseRequest) -> Result<(), Problem> {
-    let mut mistakes = Vec::new();
-    let mut bound = |place: &str, value: usize, least: usize, most: usize| {
-        if !(least..=most).contains(&value) {
-            let message = format!("is {value}: use {least} to {most}");
-            mistakes.push(Mistake { place: place.to_owned(), message });
-        }
-    };
-    bound("queues", request.queues.len(), 1, QUEUES);
-    bound("limit", request.limit, 1, JOBS);
-    let number = |seconds: u64| usize::try_from(seconds).unwrap_or(usize::MAX);
-    bound("lease_seconds", number(request.lease_seconds), 1, number(LONGEST_LEASE));
-    bound("wait_seconds", number(request.wait_seconds), 0, number(LONGEST_WAIT));
-    if mistakes.is_empty() {
-        return Ok(());
-    }
-    Err(Problem::listing(Kind::InvalidFields, "the lease cannot be given: correct every field", &mistakes))
 }
 
 /// Why a report about a job is not taken. That its body must fit is said of every body.
@@ -294,10 +258,7 @@ pub(super) async fn heartbeat(
     Json(request): Json<HeartbeatRequest>,
 ) -> Result<Response, Problem> {
     query.finish("")?;
-    if !(1..=LONGEST_LEASE).contains(&request.lease_seconds) {
-        return Err(Problem::field("lease_seconds", format!("use 1 to {LONGEST_LEASE}")));
-    }
-    let lease = Duration::from_secs(request.lease_seconds);
+    let lease = lease_duration(&request.lease_seconds);
     let ExtendedLease { until, cancelled } =
         app.engine.extend_lease(job, request.token, lease).await.map_err(no_longer_wanted)?;
     Ok(json(StatusCode::OK, &Extended { job_id: job, lease_until: rfc3339(until), cancelled }))
@@ -321,7 +282,10 @@ pub(super) async fn complete(
     Json(request): Json<CompleteRequest>,
 ) -> Result<Response, Problem> {
     query.finish("")?;
-    Ok(reported(job, app.engine.complete_work(job, request.token, request.result).await?))
+    Ok(reported(
+        job,
+        app.engine.complete_work(job, request.token, request.result.0.unwrap_or_default()).await?,
+    ))
 }
 
 /// Reports that a job failed; what becomes of the step is up to its retries. Repeating it changes nothing.
@@ -344,7 +308,7 @@ fn reported(job_id: i64, answered: Answered) -> Response {
 
 impl From<Failure> for StepError {
     fn from(failure: Failure) -> Self {
-        let kind = match failure.kind {
+        let kind = match failure.kind.0.unwrap_or_default() {
             FailureKind::Failed => ErrorKind::Failed,
             FailureKind::Refused => ErrorKind::Refused,
             FailureKind::InDoubt => ErrorKind::InDoubt,

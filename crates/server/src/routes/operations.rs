@@ -6,35 +6,33 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::kernel::saga::Rejected;
 use backstitch::{Error, Resolution, SagaId, SagaState, Status};
-use serde::{Deserialize, Serialize};
+use backstitch_api::request;
+use backstitch_api::validate::{Note, Omittable, ReasonNote};
+use serde::Serialize;
 
 use super::vocabulary;
 use crate::app::App;
 use crate::audit::said;
-use crate::auth::{Holder, check_note, signed};
+use crate::auth::{Holder, signed};
 use crate::http::{Json, JsonOrNothing, Query, SagaAndStep, SagaInPath, json};
 use crate::problem::{Described, Problem};
 
-/// Why it is done.
-#[derive(Default, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct NoteRequest {
-    /// Why; it stays in the log, after the name of the key that asks.
-    #[serde(default)]
-    #[schema(max_length = 4096)]
-    note: String,
+request! {
+    /// Why it is done.
+    pub(super) struct NoteRequest as "NoteRequest" {
+        /// Why; it stays in the log, after the name of the key that asks.
+        note: Omittable<Note>,
+    }
 }
 
-/// What was decided about a compensation that could not be finished.
-#[derive(Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ResolveRequest {
-    /// `retry`: try it again; `skip`: leave it undone; `done`: it was undone by hand.
-    #[schema(value_type = vocabulary::Resolution, example = "retry")]
-    action: Resolution,
-    /// What was done, and why; it stays in the log, after the name of the key that asks.
-    #[schema(min_length = 1, max_length = 4096, pattern = r"\S", example = "the refund was made by hand")]
-    note: String,
+request! {
+    /// What was decided about a compensation that could not be finished.
+    pub(super) struct ResolveRequest as "ResolveRequest" example { "action": "retry", "note": "the service is up again" } {
+        /// `retry`: try it again; `skip`: leave it undone; `done`: it was undone by hand.
+        action: vocabulary::Resolution,
+        /// What was done, and why; it stays in the log, after the name of the key that asks.
+        note: ReasonNote,
+    }
 }
 
 /// A request that is on disk and will be carried out.
@@ -79,8 +77,7 @@ impl FromRequest<App> for Asked {
         let request = Request::from_parts(parts, body);
         let JsonOrNothing(NoteRequest { note }) = JsonOrNothing::from_request(request, app).await?;
         query.finish("")?;
-        check_note(&note)?;
-        let note = by(asker.as_ref(), note);
+        let note = by(asker.as_ref(), note.0.unwrap_or_default().0);
         Ok(Self { saga: load(app, id).await?, app: app.clone(), note, asker })
     }
 }
@@ -148,9 +145,8 @@ pub(super) async fn resolve(
     Json(ResolveRequest { action, note }): Json<ResolveRequest>,
 ) -> Result<Response, Problem> {
     query.finish("")?;
-    check_note(&note)?;
-    // A name alone says nothing about what was decided: the engine refuses a note that is empty.
-    let note = if note.trim().is_empty() { note } else { by(asker.as_ref(), note) };
+    let action = action.into();
+    let note = by(asker.as_ref(), note.0);
     app.engine.resolve(id, &step, action, &note).await?;
     // A resolution is decided in the request itself, and puts the saga back into its rollback.
     let response = accepted(id, Status::Compensating, "resolve", asker.as_ref());

@@ -4,8 +4,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::store::parked::{ParkedFilter, ParkedItem};
+use backstitch_api::request;
 use backstitch_modules::webhooks::DeadLetter;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::webhooks::dead_letters::within_reach;
 use crate::app::App;
@@ -133,19 +134,14 @@ pub(super) async fn retry(
     Ok(json(StatusCode::ACCEPTED, &ParkedView::from(retried)))
 }
 
-/// Which parked items are tried again: those that meet all conditions, or all of them.
-#[derive(Default, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = RetryParked)]
-pub(super) struct RetryRequest {
-    /// Those of this area.
-    #[serde(default)]
-    #[schema(example = "outbox")]
-    area: Option<String>,
-    /// Those whose reason contains this text, in any case.
-    #[serde(default)]
-    #[schema(example = "duplicate key")]
-    reason: Option<String>,
+request! {
+    /// Which parked items are tried again: those that meet all conditions, or all of them.
+    pub(super) struct RetryRequest as "RetryParked" example { "area": "outbox", "reason": "duplicate key" } {
+        /// Those of this area.
+        area: Option<String>,
+        /// Those whose reason contains this text, in any case.
+        reason: Option<String>,
+    }
 }
 
 /// How many are tried again.

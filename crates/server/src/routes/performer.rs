@@ -3,8 +3,8 @@
 use backstitch_modules::http_call::methods;
 use utoipa::openapi::schema::{ObjectBuilder, RefBuilder, Type};
 
-use super::schema::{Components, closed, collect, named, of};
 use super::text::{CallHeaders, CallUrl, Name};
+use backstitch_api::validate::schema::{Components, closed, collect, named, of};
 
 const CALL: &str = "DefinitionCall";
 const METHOD: &str = "DefinitionMethod";

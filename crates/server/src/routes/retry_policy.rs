@@ -4,8 +4,8 @@ use backstitch::kernel::mistakes::MAX_RETRIES;
 use backstitch_modules::declaration::MAX_JITTER;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, RefBuilder, Type};
 
-use super::duration::{DurationText, WaitText};
-use super::schema::{Components, closed, collect, described, named, of, whole_number};
+use backstitch_api::validate::schema::{Components, closed, collect, described, named, of, whole_number};
+use backstitch_api::validate::{DurationText, WaitText};
 
 /// The policies of one kind of work.
 pub(super) struct RetryPolicies {

@@ -1,39 +1,31 @@
 //! Sites (seed 004): the machine `site-provisioning` in the words of those who ask for sites.
 
-use std::collections::BTreeMap;
-
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::Payload;
+use backstitch_api::request;
+use backstitch_api::validate::Label;
 use backstitch_modules::lifecycles::sites::MACHINE;
-use backstitch_modules::lifecycles::{Error, Given, Standing, key_mistake};
-use backstitch_modules::unique::each_name_once;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use backstitch_modules::lifecycles::{Error, Given, LifecycleKey, Standing};
+use serde::Serialize;
 
 use super::lifecycles::start::{Begun, begin};
 use super::lifecycles::told;
-use super::text::{Label, LifecycleKey};
 use crate::app::App;
 use crate::http::{Json, Query, SiteInPath, json};
 use crate::problem::{Described, Kind, Problem};
 use backstitch_api::time::{Time, rfc3339};
 
-/// A site that somebody wants. Whatever else there is, its actions can read.
-#[derive(Deserialize, utoipa::ToSchema)]
-#[schema(as = NewSite, example = json!({ "site_id": "site-1", "repository": "acme/docs" }))]
-#[expect(dead_code, reason = "describes what is read as it comes")]
-pub(in crate::routes) struct NewSite {
-    /// Anything that can be seen, up to 200 bytes, with blanks only between its characters.
-    #[schema(value_type = LifecycleKey)]
-    site_id: String,
-    /// What links traces. The first one of all requests counts.
-    #[serde(default)]
-    #[schema(value_type = Option<Label>)]
-    correlation_id: Option<String>,
-    #[serde(flatten)]
-    more: BTreeMap<String, Value>,
+request! {
+    /// A site that somebody wants. Whatever else there is, its actions can read.
+    pub(in crate::routes) struct NewSite as "NewSite" example { "site_id": "site-1", "repository": "acme/docs" } {
+        /// Anything that can be seen, up to 200 bytes, with blanks only between its characters.
+        site_id: LifecycleKey,
+        /// What links traces. The first one of all requests counts.
+        correlation_id: Option<Label>,
+        ..more,
+    }
 }
 
 /// A site as it stands.
@@ -131,10 +123,12 @@ pub(in crate::routes) struct AskedFor<'a> {
 pub(in crate::routes) async fn ask_for(
     State(app): State<App>,
     query: Query,
-    Json(members): Json<Members>,
+    Json(NewSite { site_id: LifecycleKey(site_id), correlation_id, more }): Json<NewSite>,
 ) -> Result<Response, Problem> {
     query.finish("")?;
-    let Wish { site_id, given } = Wish::read(members)?;
+    // What was read as JSON has a JSON form.
+    let input = (!more.is_empty()).then(|| Payload::encode(&more).unwrap_or_default());
+    let given = Given { correlation_id: correlation_id.map(|Label(id)| id), input };
     let (status, standing, why) = match begin(&app, MACHINE, &site_id, given).await? {
         Begun::Moved(moved) => (StatusCode::ACCEPTED, moved.standing, None),
         Begun::Ended(standing, why) => (StatusCode::OK, *standing, Some(why)),
@@ -162,38 +156,5 @@ pub(in crate::routes) async fn show(
             Err(Problem::new(Kind::LifecycleNotFound, detail))
         }
         found => Ok(json(StatusCode::OK, &View::from(&told(&app, found).await?))),
-    }
-}
-
-/// What a request says, each member once and as it was written.
-#[derive(Deserialize)]
-#[serde(transparent)]
-pub(in crate::routes) struct Members(#[serde(deserialize_with = "each_name_once")] BTreeMap<String, Payload>);
-
-impl Members {
-    /// Takes text out; nothing where there is none.
-    fn text(&mut self, name: &'static str) -> Result<Option<String>, Problem> {
-        let Some(member) = self.0.remove(name) else { return Ok(None) };
-        member.decode().map_err(|_| Problem::field(name, "is no text: write it in quotation marks"))
-    }
-}
-
-struct Wish {
-    site_id: String,
-    given: Given,
-}
-
-impl Wish {
-    fn read(mut members: Members) -> Result<Self, Problem> {
-        let site_id = members.text("site_id")?;
-        let site_id = site_id.ok_or_else(|| Problem::field("site_id", "is missing: name the site"))?;
-        if let Some(why) = key_mistake(&site_id) {
-            return Err(Problem::field("site_id", why));
-        }
-        let correlation_id = members.text("correlation_id")?;
-        let Members(rest) = members;
-        // What was read as JSON has a JSON form.
-        let input = (!rest.is_empty()).then(|| Payload::encode(&rest).unwrap_or_else(|_| Payload::null()));
-        Ok(Self { site_id, given: Given { correlation_id, input } })
     }
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use backstitch_api::time::Time;
+use backstitch_api::word_type;
 
 /// Where a saga stands.
 #[derive(ToSchema)]
@@ -59,14 +60,25 @@ pub(super) enum Phase {
     Undo,
 }
 
-/// What a person decides about a compensation that could not be finished: try it again, leave it undone, or it was undone
-/// by hand.
-#[derive(ToSchema)]
-#[schema(rename_all = "snake_case")]
-pub(super) enum Resolution {
-    Retry,
-    Skip,
-    Done,
+word_type! {
+    /// What a person decides about a compensation that could not be finished: try it again, leave it undone, or it was undone
+    /// by hand.
+    #[derive(Copy)]
+    pub(super) enum Resolution {
+        Retry = "retry",
+        Skip = "skip",
+        Done = "done",
+    }
+}
+
+impl From<Resolution> for backstitch::Resolution {
+    fn from(resolution: Resolution) -> Self {
+        match resolution {
+            Resolution::Retry => Self::Retry,
+            Resolution::Skip => Self::Skip,
+            Resolution::Done => Self::Done,
+        }
+    }
 }
 
 /// Where a service stands: uncommitted, succeeded, failed, rolled back, done, rollback failed.

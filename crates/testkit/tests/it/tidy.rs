@@ -12,10 +12,11 @@ use crate::repository;
 
 const MAX_LINES: usize = 900;
 /// Each crate depends on crates of earlier layers only.
-const LAYERS: [&[&str]; 5] = [
+const LAYERS: [&[&str]; 6] = [
     &["backstitch-kernel"],
     &["backstitch"],
-    &["backstitch-modules", "backstitch-api"],
+    &["backstitch-api"],
+    &["backstitch-modules"],
     &["backstitch-bench", "backstitch-demo", "backstitch-server"],
     &["backstitch-cli"],
 ];

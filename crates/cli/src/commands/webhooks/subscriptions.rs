@@ -2,7 +2,8 @@
 
 use std::str::FromStr;
 
-use serde_json::{Map, Value, json};
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
 use crate::cli::listing::{Listing, Paging, list};
 use crate::cli::table::{Column, plain};
@@ -109,65 +110,104 @@ pub(super) enum Action {
     },
 }
 
-#[derive(Debug, clap::Args)]
+/// A new subscription: fields have the names of the API.
+#[derive(Debug, clap::Args, Serialize)]
 pub(super) struct Create {
     /// Address of the receiver.
     #[arg(long)]
     url: String,
     /// Event type, `order.*` or `*`; repeatable.
-    #[arg(long, value_name = "TYPE", required = true)]
-    events: Vec<String>,
+    #[arg(long = "events", value_name = "TYPE", required = true)]
+    event_types: Vec<String>,
     #[command(flatten)]
+    #[serde(flatten)]
     terms: Terms,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, clap::Args, Serialize)]
 pub(super) struct Update {
     /// Number of the subscription.
+    #[serde(skip)]
     id: i64,
     /// Address of the receiver.
     #[arg(long)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<String>,
     /// All event types from now on: a type, `order.*` or `*`; repeatable.
-    #[arg(long, value_name = "TYPE")]
-    events: Vec<String>,
+    #[arg(long = "events", value_name = "TYPE")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    event_types: Vec<String>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    switch: Switch,
+    #[command(flatten)]
+    #[serde(flatten)]
+    terms: Terms,
+}
+
+/// Whether deliveries are sent.
+#[derive(Clone, Copy, Debug, clap::Args, Serialize)]
+#[serde(into = "Enabled")]
+struct Switch {
     /// Enable sending.
     #[arg(long, conflicts_with = "disable")]
     enable: bool,
     /// Disable sending; deliveries wait.
     #[arg(long)]
     disable: bool,
-    #[command(flatten)]
-    terms: Terms,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Serialize)]
+struct Enabled {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    enabled: Option<bool>,
+}
+
+impl From<Switch> for Enabled {
+    fn from(Switch { enable, disable }: Switch) -> Self {
+        Self { enabled: (enable || disable).then_some(enable) }
+    }
+}
+
+#[derive(Debug, clap::Args, Serialize)]
 struct Terms {
     /// Additional header; repeatable.
-    #[arg(long, value_name = "NAME=VALUE")]
-    header: Vec<Attribute>,
+    #[arg(long = "header", value_name = "NAME=VALUE")]
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "by_name")]
+    headers: Vec<Attribute>,
     /// Total attempts of a delivery; `default` follows the server's setting.
-    #[arg(long, value_name = "N")]
-    attempts: Option<OrDefault<u32>>,
+    #[arg(long = "attempts", value_name = "N")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_retry_limit: Option<OrDefault<u32>>,
     /// Wait after the first failure, such as 5s; `default` follows the server's setting.
     #[arg(long, value_name = "TIME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     base_delay: Option<OrDefault<String>>,
     /// Longest wait, such as 1h; `default` follows the server's setting.
     #[arg(long, value_name = "TIME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     max_delay: Option<OrDefault<String>>,
     /// Time limit of an attempt, such as 15s.
     #[arg(long, value_name = "TIME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     timeout: Option<String>,
     /// Concurrent requests.
     #[arg(long, value_name = "N")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     max_concurrency: Option<u32>,
     /// Requests per second.
     #[arg(long, value_name = "N")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     rate_limit: Option<u32>,
 }
 
+fn by_name<S: Serializer>(headers: &[Attribute], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(headers.iter().map(|Attribute(name, value)| (name, value)))
+}
+
 /// A value, or `default` for the server's setting.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[serde(transparent)]
 struct OrDefault<T>(Option<T>);
 
 impl<T: FromStr> FromStr for OrDefault<T> {
@@ -175,12 +215,6 @@ impl<T: FromStr> FromStr for OrDefault<T> {
 
     fn from_str(written: &str) -> Result<Self, T::Err> {
         if written == "default" { Ok(Self(None)) } else { written.parse().map(|own| Self(Some(own))) }
-    }
-}
-
-impl<T: Into<Value>> From<OrDefault<T>> for Value {
-    fn from(OrDefault(own): OrDefault<T>) -> Self {
-        own.map_or(Self::Null, Into::into)
     }
 }
 
@@ -200,25 +234,8 @@ pub(super) struct Replay {
     name: Option<String>,
 }
 
-impl Terms {
-    fn into_body(self, url: Option<String>, events: Vec<String>, enabled: Option<bool>) -> Value {
-        let headers: Map<String, Value> =
-            self.header.into_iter().map(|Attribute(name, value)| (name, value.into())).collect();
-        let members = [
-            ("url", url.map(Value::from)),
-            ("event_types", Some(Value::from(events)).filter(|events| events != &json!([]))),
-            ("enabled", enabled.map(Value::from)),
-            ("headers", Some(Value::Object(headers)).filter(|headers| headers != &json!({}))),
-            ("max_retry_limit", self.attempts.map(Value::from)),
-            ("base_delay", self.base_delay.map(Value::from)),
-            ("max_delay", self.max_delay.map(Value::from)),
-            ("timeout", self.timeout.map(Value::from)),
-            ("max_concurrency", self.max_concurrency.map(Value::from)),
-            ("rate_limit", self.rate_limit.map(Value::from)),
-        ];
-        let named = members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        Value::Object(named.collect())
-    }
+fn body(request: &impl Serialize) -> Result<Value, Failure> {
+    serde_json::to_value(request).map_err(|why| format!("the request cannot be written: {why}").into())
 }
 
 pub(super) async fn run(action: Action, session: &Session) -> Result<(), Failure> {
@@ -228,14 +245,12 @@ pub(super) async fn run(action: Action, session: &Session) -> Result<(), Failure
             list(session, Listing { path: PATH, query: Vec::new(), columns: &COLUMNS, nothing }, paging).await
         }
         Action::Show { id } => show(session, &session.ask(Ask::get(format!("{PATH}/{id}"))).await?),
-        Action::Create(Create { url, events, terms }) => {
-            let body = terms.into_body(Some(url), events, None);
-            show_with_secret(session, &session.ask(Ask::post(PATH).json(&body)).await?)
+        Action::Create(create) => {
+            show_with_secret(session, &session.ask(Ask::post(PATH).json(&body(&create)?)).await?)
         }
-        Action::Update(Update { id, url, events, enable, disable, terms }) => {
-            let enabled = if enable || disable { Some(enable) } else { None };
-            let body = terms.into_body(url, events, enabled);
-            show(session, &session.ask(Ask::patch(format!("{PATH}/{id}")).json(&body)).await?)
+        Action::Update(update) => {
+            let ask = Ask::patch(format!("{PATH}/{}", update.id)).json(&body(&update)?);
+            show(session, &session.ask(ask).await?)
         }
         Action::Delete { id } => {
             let answer = session.ask(Ask::delete(format!("{PATH}/{id}"))).await?;
@@ -287,4 +302,25 @@ pub(super) async fn replay(replay: Replay, session: &Session) -> Result<(), Fail
     }
     let events = if deliveries == 1 { "event is" } else { "events are" };
     Ok(session.output.line(&format!("{deliveries} {events} sent again as replay {name}"))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use backstitch_modules::webhooks::SubscriptionInput;
+    use clap::Args as _;
+
+    use super::*;
+
+    /// What the API takes and the flags do not.
+    const NO_FLAG: [&str; 1] = ["secret"];
+
+    #[test]
+    fn every_field_of_a_subscription_has_a_flag() {
+        let flags = Update::augment_args(clap::Command::new("update"));
+        let flags: Vec<&str> = flags.get_arguments().map(|flag| flag.get_id().as_str()).collect();
+        let named = |field: &str| flags.contains(&field) || field == "enabled" && flags.contains(&"enable");
+        let missing =
+            SubscriptionInput::FIELDS.iter().filter(|field| !named(field) && !NO_FLAG.contains(field));
+        assert_eq!(missing.copied().collect::<Vec<_>>(), [""; 0]);
+    }
 }

@@ -102,7 +102,9 @@ async fn a_change_that_cannot_be_changes_nothing() {
         assert_eq!(places(&open.client.post(&rotate, &json!({ "overlap": "31days" })).await), ["overlap"]);
         assert_eq!(places(&open.client.post(&rotate, &json!({ "overlap": "soon" })).await), ["overlap"]);
         let replay = format!("/v1/webhooks/subscriptions/{id}/replay");
-        let backwards = json!({ "since": "2026-01-02T00:00:00Z", "until": "2026-01-01T00:00:00Z" });
+        let backwards = json!({
+            "since": "2026-01-02T00:00:00Z", "until": "2026-01-01T00:00:00Z", "replay_id": "again"
+        });
         assert_eq!(places(&open.client.post(&replay, &backwards).await), ["until"]);
         let nameless =
             json!({ "since": "2026-01-01T00:00:00Z", "until": "2026-01-02T00:00:00Z", "replay_id": "" });

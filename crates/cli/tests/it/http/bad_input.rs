@@ -25,7 +25,7 @@ async fn a_body_that_is_not_json_is_refused_with_line_and_column() {
     assert_problem(&answer, 400, "bad-json", "line 2 column 17");
     assert_eq!((&answer.json()["line"], &answer.json()["column"]), (&json!(2), &json!(17)));
     assert_problem(&started_with(&server, "").await, 400, "bad-json", "EOF");
-    assert_problem(&started_with(&server, "{} {}").await, 422, "invalid-fields", "definition");
+    assert_problem(&started_with(&server, "{} {}").await, 400, "bad-json", "trailing characters");
 }
 
 #[tokio::test]

@@ -6,11 +6,11 @@ use backstitch::kernel::lifecycle::draft::{Allowed, MAX_EDGES, MAX_ERROR_KINDS, 
 use backstitch::kernel::lifecycle::{Draft, DraftAction};
 use backstitch::kernel::saga::draft::{DEFAULT_STEP_TIMEOUT, default_retry};
 use backstitch::{Performer, Problem, Problems};
+use backstitch_api::validate::{Node, Object, ValidationErrors};
 use serde_json::Value;
 
 use super::mend;
-use crate::declaration::read::{performer, queue_timeout, text, timing};
-use crate::reading::{Mistakes, Node, Object};
+use crate::declaration::read::{ROOT, performer, queue_timeout, text, timing};
 
 const MACHINE: [&str; 13] = [
     "name",
@@ -36,25 +36,26 @@ pub const MAX_ANSWERS: usize = MAX_ERROR_KINDS + 2;
 
 /// Reads a machine and checks it as a whole.
 pub(super) fn draft(tree: &Value) -> Result<Draft, Problems> {
-    let mistakes = Mistakes::default();
-    let fields = Node::root(tree, &mistakes).object(&MACHINE);
+    let document = tree.to_string();
+    let errors = ValidationErrors::of(ROOT);
+    let fields = Node::root(&document, &errors).object(&MACHINE);
     let draft = fields.as_ref().map(machine);
     if let (Some(draft), Some(fields)) = (&draft, &fields) {
-        mistakes.add_unless_known(Problems(senseless(draft, fields, &mistakes)));
+        errors.add_unless_known(Problems(senseless(draft, fields, &errors)));
     }
-    mistakes.or_else(draft)
+    errors.or_else(draft)
 }
 
 /// What makes no sense, as far as it was read.
-fn senseless(draft: &Draft, fields: &Object<'_>, mistakes: &Mistakes) -> Vec<Problem> {
-    if mistakes.is_empty() {
+fn senseless(draft: &Draft, fields: &Object<'_>, errors: &ValidationErrors) -> Vec<Problem> {
+    if errors.is_empty() {
         return draft.clone().check().err().map(|Problems(found)| found).unwrap_or_default();
     }
     let is_misnamed = fields.entries().any(|(name, _)| !MACHINE.contains(&name));
     mend::senseless(draft, |place| {
         // What stands under a wrong name may be what is missing here.
         let may_be_misnamed = is_misnamed && MACHINE.contains(&place) && !fields.has(place);
-        may_be_misnamed || mistakes.are_within(place)
+        may_be_misnamed || errors.are_within(place)
     })
 }
 
@@ -85,7 +86,7 @@ fn durations(node: Option<&Node<'_>>) -> BTreeMap<String, Allowed> {
 
 /// One that cannot be read keeps its place, so that the others keep theirs.
 fn name(node: &Node<'_>) -> String {
-    node.text().unwrap_or_default().to_owned()
+    node.text().unwrap_or_default()
 }
 
 fn names(node: &Node<'_>, most: usize) -> Vec<String> {

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use backstitch_api::validate::quoted;
 use serde::Deserialize;
 
 use crate::lifecycles::sites;
 use crate::outgoing::nats::{Access, belongs_to_the_broker, has_good_tokens, misnamed};
-use crate::reading::quoted;
 use crate::settings::{Secret, duration};
 
 const PLACE: &str = "lifecycle.nats";

@@ -5,10 +5,10 @@ use std::time::Duration;
 use async_nats::jetstream::consumer::{self, AckPolicy, PullConsumer, pull};
 use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind};
 use async_nats::jetstream::{self, ErrorCode};
+use backstitch_api::validate::shown_duration;
 
 use super::config::Config;
 use crate::outgoing::reason;
-use crate::reading::shown_duration;
 
 /// The consumer, and how soon it delivers again what it hears nothing of.
 pub(super) struct Durable {

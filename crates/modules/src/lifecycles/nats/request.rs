@@ -1,14 +1,12 @@
 //! What a message asks for.
 
-use std::collections::BTreeMap;
-
-use backstitch::Payload;
 use backstitch::kernel::lifecycle::Given;
+use backstitch::{Payload, Problems};
+use backstitch_api::validate::{Node, ValidationErrors};
 use serde_json::value::RawValue;
 
 use crate::depth;
 use crate::lifecycles::{MAX_DATA, sites};
-use crate::unique::each_name_once;
 
 /// Deeper than anybody writes, and not too deep for those who are handed it.
 const DEEPEST: usize = 64;
@@ -36,54 +34,36 @@ impl Request {
         if depth::exceeds(body, DEEPEST) {
             return Err(format!("it is nested deeper than {DEEPEST} levels: flatten it"));
         }
-        // Numbers stay as they are written.
-        let mut fields = members(body).map_err(|why| unreadable(body, &why))?;
-        let key = key(machine, &mut fields)?;
-        let correlation_id = text(CORRELATION_ID, &mut fields)?;
-        let input = if fields.is_empty() { None } else { Some(encoded(&fields)?) };
-        Ok(Self { key, given: Given { correlation_id, input } })
+        let json: &RawValue = serde_json::from_slice(body)
+            .map_err(|why| format!("it is not JSON: line {}, column {}", why.line(), why.column()))?;
+        let errors = ValidationErrors::of("the message");
+        let request = Self::of_object(machine, &Node::root(json.get(), &errors));
+        errors.or_else(request).map_err(|Problems(problems)| {
+            let problems = problems.iter().map(|problem| format!("{}: {}", problem.place, problem.message));
+            problems.collect::<Vec<_>>().join("; ")
+        })
     }
-}
 
-/// Each once, and as it was written.
-fn members(body: &[u8]) -> serde_json::Result<BTreeMap<String, Box<RawValue>>> {
-    let mut reader = serde_json::Deserializer::from_slice(body);
-    let members = each_name_once(&mut reader)?;
-    reader.end()?;
-    Ok(members)
-}
-
-fn unreadable(body: &[u8], why: &serde_json::Error) -> String {
-    let wrong = match body.trim_ascii_start().first() {
-        _ if !why.is_data() => "it is not JSON",
-        Some(b'{') => return why.to_string(),
-        _ => "it is not an object",
-    };
-    format!("{wrong}: line {}, column {}", why.line(), why.column())
-}
-
-fn key(machine: &str, fields: &mut BTreeMap<String, Box<RawValue>>) -> Result<String, String> {
-    let key = text(KEY, fields)?;
-    if machine != sites::MACHINE {
-        return key.ok_or_else(|| format!("it has no `{KEY}`: say which one is meant"));
-    }
-    match (key, text(SITE_ID, fields)?) {
-        (Some(key), Some(site)) if key != site => {
-            Err(format!("its `{KEY}` and its `{SITE_ID}` differ: leave one out"))
+    /// A site's key is its id too. All other fields are the input, as they are written.
+    fn of_object(machine: &str, node: &Node<'_>) -> Option<Self> {
+        let object = node.any_object()?;
+        let is_site = machine == sites::MACHINE;
+        let name = if is_site { SITE_ID } else { KEY };
+        let key: Option<String> = object.field(KEY)?;
+        let site_id: Option<String> = if is_site { object.field(SITE_ID)? } else { None };
+        let correlation_id = object.field(CORRELATION_ID)?;
+        if key.is_some() && site_id.as_ref().is_some_and(|site| Some(site) != key.as_ref()) {
+            object.wrong(SITE_ID, format!("differs from `{KEY}`: leave one out"));
         }
-        (key, site) => site.or(key).ok_or_else(|| format!("it has no `{SITE_ID}`: name the site")),
+        let key = site_id.or(key);
+        if key.is_none() && object.get(name).is_none_or(|key| key.is_null()) {
+            object.missing(name);
+        }
+        let own = if is_site { &[KEY, CORRELATION_ID, SITE_ID][..] } else { &[KEY, CORRELATION_ID] };
+        let rest = object.rest(own);
+        let input = if rest.is_empty() { None } else { Some(Payload::encode(&rest).ok()?) };
+        Some(Self { key: key?, given: Given { correlation_id, input } })
     }
-}
-
-/// Takes text out; nothing where there is none.
-fn text(name: &str, fields: &mut BTreeMap<String, Box<RawValue>>) -> Result<Option<String>, String> {
-    let Some(raw) = fields.remove(name) else { return Ok(None) };
-    serde_json::from_str(raw.get())
-        .map_err(|_| format!("its `{name}` is not text: write it in quotation marks"))
-}
-
-fn encoded(fields: &BTreeMap<String, Box<RawValue>>) -> Result<Payload, String> {
-    Payload::encode(fields).map_err(|why| format!("it cannot be handed on: {why}"))
 }
 
 #[cfg(test)]
@@ -109,7 +89,7 @@ mod tests {
         assert_eq!(sites(r#"{"key":"s","site_id":"s"}"#).unwrap().key, "s");
         let parcel = Request::read("parcel", br#"{"key":"p","site_id":"s"}"#).unwrap();
         assert_eq!((parcel.key.as_str(), parcel.given.input.unwrap().as_str()), ("p", r#"{"site_id":"s"}"#));
-        assert!(Request::read("parcel", br#"{"site_id":"s"}"#).unwrap_err().contains("no `key`"));
+        assert!(Request::read("parcel", br#"{"site_id":"s"}"#).unwrap_err().contains("key: is missing"));
     }
 
     #[test]
@@ -117,12 +97,12 @@ mod tests {
         for (body, why) in [
             ("", "not JSON"),
             ("{", "not JSON"),
-            ("[]", "not an object"),
-            ("7", "not an object"),
-            ("{}", "no `site_id`"),
-            (r#"{"site_id":7}"#, "`site_id` is not text"),
-            (r#"{"site_id":"a","key":"b"}"#, "differ"),
-            (r#"{"site_id":"a","correlation_id":[]}"#, "`correlation_id` is not text"),
+            ("[]", "is a list: write an object"),
+            ("7", "is a number: write an object"),
+            ("{}", "site_id: is missing"),
+            (r#"{"site_id":7}"#, "site_id: is a number: write text"),
+            (r#"{"site_id":"a","key":"b"}"#, "site_id: differs from `key`"),
+            (r#"{"site_id":"a","correlation_id":[]}"#, "correlation_id: is a list: write text"),
             (r#"{"site_id":"a","site_id":"a"}"#, "`site_id` is there twice: give it once"),
             (r#"{"site_id":"a","plan":1,"plan":2}"#, "`plan` is there twice: give it once"),
             (r#"{"site_id":"a"} {}"#, "not JSON"),

@@ -89,7 +89,7 @@ impl Http {
                 }
                 Err(why) => why,
             };
-            wrong.push(format!("headers.{} {why}", crate::reading::quoted(written)));
+            wrong.push(format!("headers.{} {why}", backstitch_api::validate::quoted(written)));
         }
         if wrong.is_empty() { Ok(headers) } else { Err(wrong) }
     }

@@ -13,10 +13,10 @@ use std::time::Duration;
 use backstitch::clock::Clock;
 use backstitch::outbox::TopicPattern;
 use backstitch::sink::Sink;
+use backstitch_api::validate::{nearest, quoted};
 use serde_json::{Map, Value};
 
 use super::config::read;
-use crate::reading::{nearest, quoted};
 
 pub use http::Http;
 pub use log::Log;

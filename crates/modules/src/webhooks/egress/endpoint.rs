@@ -8,7 +8,7 @@ use url::{Host, Url};
 use crate::outgoing::Address;
 
 /// The longest address, in bytes.
-const LONGEST: usize = 2048;
+pub const MAX_ADDRESS: usize = 2048;
 
 /// An address that a webhook can be sent to, in the one form it is kept in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -24,8 +24,11 @@ impl Endpoint {
     /// # Errors
     /// Every mistake there is.
     pub fn read(written: &str) -> Result<Self, Vec<String>> {
-        if written.len() > LONGEST {
-            return Err(vec![format!("is {} bytes long: an address has at most {LONGEST}", written.len())]);
+        if written.len() > MAX_ADDRESS {
+            return Err(vec![format!(
+                "is {} bytes long: an address has at most {MAX_ADDRESS}",
+                written.len()
+            )]);
         }
         let Address { url, uri } = Address::read(written)?;
         Ok(Self { url, uri })
@@ -124,8 +127,8 @@ mod tests {
                 assert!(found.contains(complaint), "{url}: {found}");
             }
         }
-        let long = format!("https://example.com/{}", "a".repeat(LONGEST));
+        let long = format!("https://example.com/{}", "a".repeat(MAX_ADDRESS));
         assert!(Endpoint::read(&long).unwrap_err()[0].contains("at most 2048"));
-        assert!(Endpoint::read(&long[..LONGEST]).is_ok());
+        assert!(Endpoint::read(&long[..MAX_ADDRESS]).is_ok());
     }
 }

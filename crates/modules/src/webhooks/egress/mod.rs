@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, MAX_ADDRESS};
 pub(super) use guard::{Guard, Unresolved};
 pub use lookup::{Lookup, SystemLookup};
 

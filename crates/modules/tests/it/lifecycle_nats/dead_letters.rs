@@ -15,9 +15,9 @@ async fn unreadable_messages_are_kept_once_and_not_delivered_again() {
         let unreadable: Vec<(Vec<u8>, &str)> = vec![
             (b"\xff not text".to_vec(), "not JSON"),
             (b"".to_vec(), "not JSON"),
-            (b"[1]".to_vec(), "not an object"),
-            (b"{}".to_vec(), "no `site_id`"),
-            (br#"{"site_id":7}"#.to_vec(), "not text"),
+            (b"[1]".to_vec(), "is a list: write an object"),
+            (b"{}".to_vec(), "site_id: is missing"),
+            (br#"{"site_id":7}"#.to_vec(), "write text"),
             (br#"{"site_id":""}"#.to_vec(), "`key` must have 1 to 200 bytes"),
             (format!(r#"{{"site_id":"{}"}}"#, "x".repeat(MAX_KEY + 1)).into_bytes(), "`key` must have"),
             (br#"{"site_id":"a\u0000b"}"#.to_vec(), "`key` contains"),

@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use backstitch::SagaId;
-use backstitch_modules::shown_duration;
+use backstitch_api::validate::shown_duration;
 use backstitch_modules::webhooks::{Filter, MASK, Subscription};
 
 use super::rows::Rows;

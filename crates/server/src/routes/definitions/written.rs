@@ -11,11 +11,13 @@ use utoipa::openapi::schema::{
 };
 use utoipa::{PartialSchema, ToSchema};
 
-use super::super::duration::DurationText;
 use super::super::performer::{call, collect_performers, worker};
 use super::super::retry_policy::{ACTION, COMPENSATION, RetryPolicies, WORKER_ACTION, WORKER_COMPENSATION};
-use super::super::schema::{Components, closed, collect, described, named, set_of, title, whole_number};
 use super::super::text::Name;
+use backstitch_api::validate::DurationText;
+use backstitch_api::validate::schema::{
+    Components, closed, collect, described, named, set_of, title, whole_number,
+};
 
 const STEP: &str = "DefinitionStep";
 const CALLED_STEP: &str = "DefinitionCalledStep";

@@ -3,12 +3,11 @@
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use backstitch_modules::lifecycles::Recorded;
+use backstitch_modules::lifecycles::{LifecycleKey, Recorded};
 use futures::StreamExt;
 
 use super::super::streams::sse::response;
 use super::super::streams::{Interrupted, Position, SentLifecycleEvent, StreamedEvent};
-use super::super::text::LifecycleKey;
 use super::event::LifecycleEvent;
 use super::told;
 use crate::app::App;

@@ -6,12 +6,12 @@ use axum::response::Response;
 use serde::Serialize;
 
 use super::super::sagas::log::MAX_SEQ;
-use super::super::text::LifecycleKey;
 use super::event::LifecycleEvent;
 use super::told;
 use crate::app::App;
 use crate::http::{LifecycleInPath, Query, json};
 use crate::problem::{Described, Problem};
+use backstitch_modules::lifecycles::LifecycleKey;
 
 const LIMIT: usize = 100;
 const MOST: usize = 1000;

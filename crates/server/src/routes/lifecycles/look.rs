@@ -4,10 +4,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::Payload;
-use backstitch_modules::lifecycles::Kind;
+use backstitch_modules::lifecycles::{Kind, LifecycleKey};
 use serde::Serialize;
 
-use super::super::text::LifecycleKey;
 use super::{View, told};
 use crate::app::App;
 use crate::http::{LifecycleInPath, Query, json};

@@ -1,8 +1,8 @@
 //! From what went wrong with lifecycles to what is said outside.
 
 use backstitch::kernel::lifecycle::INTERNAL;
+use backstitch_api::validate::nearest;
 use backstitch_modules::lifecycles::{Error, Refused, Standing};
-use backstitch_modules::nearest;
 
 use crate::app::App;
 use crate::problem::{Kind, Problem};

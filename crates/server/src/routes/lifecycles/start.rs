@@ -5,29 +5,24 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::Payload;
 use backstitch_api::path::lifecycle_path;
-use backstitch_modules::lifecycles::{Error, Given, Moved, Refused, Standing};
-use serde::Deserialize;
+use backstitch_api::request;
+use backstitch_api::validate::Label;
+use backstitch_modules::lifecycles::{Error, Given, LifecycleKey, Moved, Refused, Standing};
 
-use super::super::text::{Label, LifecycleKey};
 use super::told;
 use super::view::Change;
 use crate::app::App;
 use crate::http::{JsonOrNothing, LifecycleInPath, Query, json, located};
 use crate::problem::{Described, Problem};
 
-/// What a start can bring along.
-#[derive(Default, Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = StartLifecycle)]
-pub(in crate::routes) struct Request {
-    /// What links traces. The first one of all starts counts.
-    #[serde(default)]
-    #[schema(value_type = Option<Label>)]
-    correlation_id: Option<String>,
-    /// What actions can read. The newest one counts.
-    #[serde(default)]
-    #[schema(value_type = Value, required = false)]
-    input: Option<Payload>,
+request! {
+    /// What a start can bring along.
+    pub(in crate::routes) struct Request as "StartLifecycle" {
+        /// What links traces. The first one of all starts counts.
+        correlation_id: Option<Label>,
+        /// What actions can read. The newest one counts.
+        input: Option<Payload>,
+    }
 }
 
 /// What came of a start.
@@ -71,7 +66,8 @@ pub(in crate::routes) async fn start(
     JsonOrNothing(Request { correlation_id, input }): JsonOrNothing<Request>,
 ) -> Result<Response, Problem> {
     query.finish("")?;
-    let answer = match begin(&app, &machine, &key, Given { correlation_id, input }).await? {
+    let given = Given { correlation_id: correlation_id.map(|Label(id)| id), input };
+    let answer = match begin(&app, &machine, &key, given).await? {
         Begun::Moved(moved) => json(StatusCode::ACCEPTED, &Change::of(&moved)),
         Begun::Ended(standing, why) => json(StatusCode::OK, &Change::none(&standing, &why)),
     };

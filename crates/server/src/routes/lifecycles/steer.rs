@@ -5,50 +5,43 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::Payload;
-use backstitch_modules::lifecycles::Failure;
-use serde::Deserialize;
+use backstitch_api::request;
+use backstitch_api::validate::ReasonNote;
+use backstitch_modules::lifecycles::{Failure, FailureMessage, LifecycleKey};
 
-use super::super::text::LifecycleKey;
 use super::told;
 use super::view::Change;
 use crate::app::App;
-use crate::auth::{Holder, check_note, signed};
+use crate::auth::{Holder, signed};
 use crate::http::{Json, LifecycleInPath, Query, json};
 use crate::problem::{Described, Problem};
 
-/// Where it goes.
-#[derive(Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = TransitionLifecycle, example = json!({ "to": "source_resolving" }))]
-pub(in crate::routes) struct Transition {
-    /// A state that the machine has an edge to.
-    to: String,
-    /// What comes with it: the actions of later states can read it, under the name of the state it leaves.
-    #[serde(default)]
-    #[schema(value_type = Value, required = false)]
-    data: Option<Payload>,
+request! {
+    /// Where it goes.
+    pub(in crate::routes) struct Transition as "TransitionLifecycle" example { "to": "source_resolving" } {
+        /// A state that the machine has an edge to.
+        to: String,
+        /// What comes with it: the actions of later states can read it, under the name of the state it leaves.
+        data: Option<Payload>,
+    }
 }
 
-/// Why it is given up.
-#[derive(Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = FailLifecycle, example = json!({ "error_kind": "internal", "message": "ada: given up by hand" }))]
-pub(in crate::routes) struct Fail {
-    /// One of the machine's `error_kinds`, or `internal`.
-    error_kind: String,
-    /// What people read.
-    #[schema(max_length = 4096, pattern = r"^[^\x00]*$")]
-    message: String,
+request! {
+    /// Why it fails.
+    pub(in crate::routes) struct Fail as "FailLifecycle" example { "error_kind": "internal", "message": "ada: failed by hand" } {
+        /// One of the machine's `error_kinds`, or `internal`.
+        error_kind: String,
+        /// What people read.
+        message: FailureMessage,
+    }
 }
 
-/// Why it is abandoned.
-#[derive(Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = AbandonLifecycle, example = json!({ "note": "the owner left" }))]
-pub(in crate::routes) struct Abandon {
-    /// Why; it stays in the log, after the name of the key that asks.
-    #[schema(min_length = 1, max_length = 4096, pattern = r"\S")]
-    note: String,
+request! {
+    /// Why it is abandoned.
+    pub(in crate::routes) struct Abandon as "AbandonLifecycle" example { "note": "the owner left" } {
+        /// Why; it stays in the log, after the name of the key that asks.
+        note: ReasonNote,
+    }
 }
 
 /// Why nothing has changed.
@@ -101,7 +94,7 @@ pub(in crate::routes) async fn fail(
     Json(Fail { error_kind, message }): Json<Fail>,
 ) -> Result<Response, Problem> {
     query.finish("")?;
-    let failure = Failure { kind: error_kind, message };
+    let failure = Failure { kind: error_kind, message: message.0 };
     let moved = told(&app, app.lifecycles.parts.fail(&machine, &key, failure).await).await?;
     Ok(json(StatusCode::OK, &Change::of(&moved)))
 }
@@ -122,12 +115,7 @@ pub(in crate::routes) async fn abandon(
     Json(Abandon { note }): Json<Abandon>,
 ) -> Result<Response, Problem> {
     query.finish("")?;
-    check_note(&note)?;
-    // A name alone says nothing about why: a note that is empty is refused.
-    let note = match holder {
-        Some(Extension(holder)) if !note.trim().is_empty() => signed(&holder.name, &note),
-        _ => note,
-    };
+    let note = holder.map_or_else(|| note.0.clone(), |Extension(holder)| signed(&holder.name, &note.0));
     let moved = told(&app, app.lifecycles.parts.abandon(&machine, &key, &note).await).await?;
     Ok(json(StatusCode::OK, &Change::of(&moved)))
 }

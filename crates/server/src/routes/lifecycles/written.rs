@@ -11,11 +11,13 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::super::duration::DurationText;
 use super::super::performer::{call, collect_performers, worker};
 use super::super::retry_policy::ACTION;
-use super::super::schema::{Components, by_name, closed, collect, described, named, of, set_of, title};
 use super::super::text::{MachineErrorKind, MachineName, MachineState, MachineSubject, Name};
+use backstitch_api::validate::DurationText;
+use backstitch_api::validate::schema::{
+    Components, by_name, closed, collect, described, named, of, set_of, title,
+};
 
 const EDGE: &str = "MachineEdge";
 const MACHINE_ACTION: &str = "MachineAction";

@@ -25,7 +25,7 @@ pub(in crate::routes) async fn show(
 
 /// Stages a change of the order in which the services are called, and where they are, in place of what was staged before.
 #[utoipa::path(put, path = "/v1/admin/config/services", tag = "configuration",
-    request_body = described::ServicesChange,
+    request_body = ServicesChange,
     responses(
         (status = 200, description = "It waits to be applied", body = described::ServicesStanding),
         (status = 400, description = "The body is not JSON", body = Described, content_type = "application/problem+json"),

@@ -64,13 +64,11 @@ fn expected_revision(mut query: Query) -> Result<Option<String>, Problem> {
     Ok(expected)
 }
 
-/// The forms of these answers and requests, for the description: the types that are read and written are those of
+/// The forms of these answers, for the description: the types that are read and written are those of
 /// `backstitch_modules::orders`.
 pub(in crate::routes) mod described {
     #![expect(dead_code, reason = "they describe what other types read and write")]
 
-    use super::super::super::duration::{WaitText, WrittenDuration};
-    use super::super::super::text::HttpUrl;
     use super::{BTreeMap, InFlight, ToSchema};
 
     /// One of the services that orders need.
@@ -128,138 +126,6 @@ pub(in crate::routes) mod described {
         version: u32,
         /// Orders that have not ended, each with the version it was confirmed under and keeps.
         in_flight: Vec<InFlight>,
-    }
-
-    /// A change of the services: what is not named stays.
-    #[derive(serde::Deserialize, ToSchema)]
-    #[serde(deny_unknown_fields)]
-    #[schema(min_properties = 1, example = json!({ "endpoints": { "payment": { "url": "http://127.0.0.1:7431/payment/charge" } } }))]
-    pub(in crate::routes) struct ServicesChange {
-        /// Each service once, in the order they are to be called.
-        #[schema(value_type = Option<BTreeSet<Service>>, min_items = 3, max_items = 3)]
-        order: Option<Vec<String>>,
-        #[serde(default)]
-        endpoints: EndpointChanges,
-    }
-
-    /// Where services are from now on.
-    #[derive(Default, serde::Deserialize, ToSchema)]
-    #[serde(deny_unknown_fields)]
-    struct EndpointChanges {
-        #[schema(value_type = EndpointChange, required = false)]
-        payment: Option<EndpointChange>,
-        #[schema(value_type = EndpointChange, required = false)]
-        inventory: Option<EndpointChange>,
-        #[schema(value_type = EndpointChange, required = false)]
-        logistics: Option<EndpointChange>,
-    }
-
-    /// A change of where a service is.
-    #[derive(serde::Deserialize, ToSchema)]
-    #[serde(deny_unknown_fields)]
-    struct EndpointChange {
-        /// Called to do its part.
-        #[schema(value_type = Option<HttpUrl>, example = "http://127.0.0.1:7431/payment/charge")]
-        url: Option<String>,
-        /// Called to undo it.
-        #[schema(value_type = Option<HttpUrl>, example = "http://127.0.0.1:7431/payment/refund")]
-        rollback_url: Option<String>,
-        /// How often it is called again: a number of retries, or a policy. `0` turns retries off.
-        #[schema(value_type = RetryChange, required = false)]
-        retry: Option<RetryChange>,
-    }
-
-    /// Retries of a service, all within its timeout: how many, or a policy.
-    #[derive(serde::Deserialize, ToSchema)]
-    #[serde(untagged)]
-    #[schema(as = ServiceRetry)]
-    enum RetryChange {
-        Count(RetryCount),
-        Exponential(ExponentialRetry),
-        Fixed(FixedRetry),
-        List(ListRetry),
-    }
-
-    /// Attempts after the first.
-    #[derive(serde::Deserialize, ToSchema)]
-    #[schema(as = ServiceRetryCount, maximum = 1000)]
-    struct RetryCount(u32);
-
-    /// Waits that double. `Retry-After` is honoured if it is longer.
-    #[derive(serde::Deserialize, ToSchema)]
-    #[serde(deny_unknown_fields)]
-    #[schema(as = ServiceExponentialRetry, example = json!({ "count": 3, "delay": "1s" }))]
-    struct ExponentialRetry {
-        /// Attempts after the first.
-        #[schema(maximum = 1000)]
-        count: u32,
-        /// The first wait; `1s` unless given.
-        #[schema(value_type = WaitText, required = false)]
-        delay: Option<String>,
-        #[schema(value_type = Exponential, required = false)]
-        backoff: Option<String>,
-        /// The longest wait.
-        #[schema(value_type = WaitText, required = false)]
-        max_delay: Option<String>,
-        /// Waits are longer by up to this many percent.
-        #[schema(value_type = u32, required = false, maximum = 100)]
-        jitter: Option<u32>,
-    }
-
-    /// Waits that are all the same. `Retry-After` is honoured if it is longer.
-    #[derive(serde::Deserialize, ToSchema)]
-    #[serde(deny_unknown_fields)]
-    #[schema(as = ServiceFixedRetry, example = json!({ "count": 3, "delay": "1s", "backoff": "fixed" }))]
-    struct FixedRetry {
-        /// Attempts after the first.
-        #[schema(maximum = 1000)]
-        count: u32,
-        /// The wait; `1s` unless given.
-        #[schema(value_type = WaitText, required = false)]
-        delay: Option<String>,
-        #[schema(value_type = Fixed)]
-        backoff: String,
-        /// Waits are longer by up to this many percent.
-        #[schema(value_type = u32, required = false, maximum = 100)]
-        jitter: Option<u32>,
-    }
-
-    /// Waits one by one. `Retry-After` is honoured if it is longer.
-    #[derive(serde::Deserialize, ToSchema)]
-    #[serde(deny_unknown_fields)]
-    #[schema(as = ServiceListRetry, example = json!({ "delays": ["1s", "5s"] }))]
-    struct ListRetry {
-        /// Attempts after the first; as many as there are waits unless given.
-        #[schema(value_type = u32, required = false, maximum = 1000)]
-        count: Option<u32>,
-        #[schema(value_type = List, required = false)]
-        backoff: Option<String>,
-        #[schema(value_type = Vec<WaitText>, min_items = 1, max_items = 1000)]
-        delays: Vec<String>,
-        /// Waits are longer by up to this many percent.
-        #[schema(value_type = u32, required = false, maximum = 100)]
-        jitter: Option<u32>,
-    }
-
-    /// Waits that double.
-    #[derive(ToSchema)]
-    #[schema(as = ExponentialBackoff, rename_all = "snake_case")]
-    enum Exponential {
-        Exponential,
-    }
-
-    /// Waits that are all the same.
-    #[derive(ToSchema)]
-    #[schema(as = FixedBackoff, rename_all = "snake_case")]
-    enum Fixed {
-        Fixed,
-    }
-
-    /// Waits one by one.
-    #[derive(ToSchema)]
-    #[schema(as = ListBackoff, rename_all = "snake_case")]
-    enum List {
-        List,
     }
 
     /// How often a service is called again, and after which waits.
@@ -320,18 +186,5 @@ pub(in crate::routes) mod described {
         version: u32,
         /// Orders that have not ended, each with the version it was confirmed under and keeps.
         in_flight: Vec<InFlight>,
-    }
-
-    /// A change of timeouts: what is not named stays.
-    #[derive(serde::Deserialize, ToSchema)]
-    #[serde(deny_unknown_fields)]
-    #[schema(min_properties = 1, example = json!({ "payment": "45s" }))]
-    pub(in crate::routes) struct TimeoutsChange {
-        #[schema(value_type = WrittenDuration, required = false)]
-        payment: Option<WrittenDuration>,
-        #[schema(value_type = WrittenDuration, required = false)]
-        inventory: Option<WrittenDuration>,
-        #[schema(value_type = WrittenDuration, required = false)]
-        logistics: Option<WrittenDuration>,
     }
 }

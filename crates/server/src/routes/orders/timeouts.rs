@@ -18,7 +18,7 @@ pub(in crate::routes) async fn show(State(app): State<App>, query: Query) -> Res
 
 /// Stages a change of how long each service may take, in place of what was staged before.
 #[utoipa::path(put, path = "/v1/admin/config/timeouts", tag = "configuration",
-    request_body = described::TimeoutsChange,
+    request_body = TimeoutsChange,
     responses(
         (status = 200, description = "It waits to be applied", body = described::TimeoutsStanding),
         (status = 400, description = "The body is not JSON", body = Described, content_type = "application/problem+json"),

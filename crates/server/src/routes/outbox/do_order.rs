@@ -1,18 +1,12 @@
 //! `POST /do/order`
 
-use std::collections::BTreeMap;
-
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use backstitch::Timestamp;
+use backstitch_api::request;
+use backstitch_api::validate::{Label, Omittable};
 use backstitch_modules::outbox::{Answer, ORDERS, OrderRequest};
-use backstitch_modules::unique::each_name_once;
-use serde::{Deserialize, Deserializer};
-use serde_json::Value;
-use serde_json::value::RawValue;
 
-use super::super::text::Label;
 use super::message::Item;
 use super::publish::refuse_unknown_topic;
 use crate::app::App;
@@ -20,28 +14,14 @@ use crate::http::{Json, Query, idempotency_key, json};
 use crate::problem::{Described, Kind, Problem};
 use backstitch_api::time::{Time, rfc3339};
 
-/// An order request, whatever it holds besides its key.
-#[derive(Deserialize, utoipa::ToSchema)]
-#[schema(as = DoOrder, min_properties = 2, example = json!({ "idempotency_key": "order-17", "sku": "book" }))]
-#[expect(dead_code, reason = "describes what is read as it comes")]
-pub(in crate::routes) struct Request {
-    /// The same key and request give the same answer. Required unless the `Idempotency-Key` header has it.
-    #[serde(default)]
-    #[schema(value_type = Label, required = false, example = "order-17")]
-    idempotency_key: Option<String>,
-    /// Aborted if it is not sent by then. Like the key it is no part of what the broker gets.
-    #[serde(default)]
-    expires_at: Option<Time>,
-    #[serde(flatten)]
-    order: BTreeMap<String, Value>,
-}
-
-/// What a request holds, as it is written.
-pub(in crate::routes) struct Members(BTreeMap<String, Box<RawValue>>);
-
-impl<'de> Deserialize<'de> for Members {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        each_name_once(from).map(Self)
+request! {
+    /// An order request, whatever it holds besides its key.
+    pub(in crate::routes) struct Request as "DoOrder" example { "idempotency_key": "order-17", "sku": "book" } {
+        /// The same key and request give the same answer. Required unless the `Idempotency-Key` header has it.
+        idempotency_key: Omittable<Label>,
+        /// Aborted if it is not sent by then. Like the key it is no part of what the broker gets.
+        expires_at: Option<Time>,
+        ..order,
     }
 }
 
@@ -59,14 +39,14 @@ pub(in crate::routes) async fn accept(
     State(app): State<App>,
     query: Query,
     headers: HeaderMap,
-    Json(Members(mut request)): Json<Members>,
+    Json(Request { idempotency_key: key, expires_at, order }): Json<Request>,
 ) -> Result<Response, Problem> {
     query.finish("")?;
     refuse_unknown_topic(&app, ORDERS)?;
-    let expires_at = expiry(&mut request)?;
-    let request = OrderRequest::read(request, idempotency_key(&headers)?)
+    let key = key.0.map(|Label(key)| key);
+    let request = OrderRequest::new(key, idempotency_key(&headers)?, order)
         .map_err(|why| Problem::field("idempotency_key", why.to_string()))?
-        .expires_at(expires_at);
+        .expires_at(expires_at.map(|Time(time)| time));
     match request.accept(&app.engine).await? {
         Answer::Accepted(kept) => Ok(json(StatusCode::ACCEPTED, &Item::of(&kept))),
         Answer::Known(kept) => Ok(json(StatusCode::OK, &Item::of(&kept))),
@@ -85,13 +65,4 @@ pub(in crate::routes) async fn accept(
                 .with("differs", &conflict.differs))
         }
     }
-}
-
-/// Takes the time out of a request by which it must be sent.
-fn expiry(request: &mut BTreeMap<String, Box<RawValue>>) -> Result<Option<Timestamp>, Problem> {
-    let Some(given) = request.remove("expires_at") else { return Ok(None) };
-    let read: Result<Option<Time>, _> = serde_json::from_str(given.get());
-    let message = "is not a time: write it in RFC 3339, like 2030-01-31T12:00:00Z, or leave it out";
-    let time = read.map_err(|_| Problem::field("expires_at", message))?;
-    Ok(time.map(|Time(time)| time))
 }

@@ -6,35 +6,29 @@ use axum::response::Response;
 use backstitch::kernel::topic::is_reserved;
 use backstitch::outbox::Receiving;
 use backstitch::{Error, Payload};
-use serde::Deserialize;
+use backstitch_api::request;
+use backstitch_api::validate::Label;
 
-use super::super::text::Label;
 use super::message::Item;
 use crate::app::App;
 use crate::http::{Json, Query, json};
 use crate::problem::{Described, Kind, Problem};
 use backstitch_api::time::Time;
 
-/// A message to be sent.
-#[derive(Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(in crate::routes) struct NewMessage {
-    /// Where it goes is configuration: `[outbox.topics.TOPIC]`.
-    #[schema(value_type = Label, example = "shipments")]
-    topic: String,
-    /// The same key and payload give the same message.
-    #[schema(value_type = Label, example = "shipment-17")]
-    idempotency_key: String,
-    /// Messages of the topic with the same one are sent one after the other, in the order they were published.
-    #[serde(default)]
-    #[schema(value_type = Option<Label>)]
-    ordering_key: Option<String>,
-    /// Any JSON.
-    #[schema(value_type = Value)]
-    payload: Payload,
-    /// Given up if it is not sent by then.
-    #[serde(default)]
-    expires_at: Option<Time>,
+request! {
+    /// A message to be sent.
+    pub(in crate::routes) struct NewMessage as "NewMessage" {
+        /// Where it goes is configuration: `[outbox.topics.TOPIC]`.
+        topic: Label,
+        /// The same key and payload give the same message.
+        idempotency_key: Label,
+        /// Messages of the topic with the same one are sent one after the other, in the order they were published.
+        ordering_key: Option<Label>,
+        /// Any JSON.
+        payload: Payload,
+        /// Given up if it is not sent by then.
+        expires_at: Option<Time>,
+    }
 }
 
 /// Accepts a message. It is on disk, together with its key, when this answers; it is sent afterwards, at least once.
@@ -51,9 +45,9 @@ pub(in crate::routes) async fn publish(
     Json(new): Json<NewMessage>,
 ) -> Result<Response, Problem> {
     query.finish("")?;
-    refuse_unknown_topic(&app, &new.topic)?;
-    let mut publishing = app.engine.publish(&new.topic, &new.idempotency_key, &new.payload);
-    if let Some(key) = &new.ordering_key {
+    refuse_unknown_topic(&app, &new.topic.0)?;
+    let mut publishing = app.engine.publish(&new.topic.0, &new.idempotency_key.0, &new.payload);
+    if let Some(Label(key)) = &new.ordering_key {
         publishing = publishing.ordering_key(key);
     }
     if let Some(Time(at)) = new.expires_at {

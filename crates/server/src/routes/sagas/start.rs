@@ -1,17 +1,15 @@
 //! `POST /v1/sagas`
 
-use std::collections::BTreeMap;
-
 use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use backstitch::{Accepted, Payload, Run, SagaId, SagaState};
-use backstitch_modules::unique::each_name_once;
-use serde::{Deserialize, Serialize};
+use backstitch_api::request;
+use backstitch_api::validate::{Attributes, Label, Omittable};
+use serde::Serialize;
 
 use super::super::orders::refuse_without_order;
-use super::super::text::{Attributes, Label};
 use super::super::vocabulary::SagaStatus;
 use super::view::SagaView;
 use super::wait;
@@ -21,27 +19,20 @@ use crate::http::{Json, Query, idempotency_key, json, located};
 use crate::problem::{Described, Problem};
 use backstitch_api::time::Time;
 
-/// What a saga is started with.
-#[derive(Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct StartRequest {
-    /// The definition's name.
-    definition: String,
-    /// What every step can read; `null` unless given.
-    #[serde(default)]
-    #[schema(value_type = Value)]
-    input: Payload,
-    /// Your own id for the work this belongs to; sagas can be listed by it.
-    #[serde(default)]
-    #[schema(value_type = Option<Label>)]
-    correlation_id: Option<String>,
-    /// Rolled back if not finished by then.
-    #[serde(default)]
-    deadline: Option<Time>,
-    /// What it can be searched by.
-    #[serde(default, deserialize_with = "each_name_once")]
-    #[schema(value_type = Attributes)]
-    attributes: BTreeMap<String, String>,
+request! {
+    /// What a saga is started with.
+    pub(crate) struct StartRequest as "StartRequest" {
+        /// The definition's name.
+        definition: String,
+        /// What every step can read; `null` unless given.
+        input: Omittable<Payload>,
+        /// Your own id for the work this belongs to; sagas can be listed by it.
+        correlation_id: Option<Label>,
+        /// Rolled back if not finished by then.
+        deadline: Option<Time>,
+        /// What it can be searched by.
+        attributes: Attributes,
+    }
 }
 
 /// A saga that is on disk.
@@ -104,17 +95,17 @@ pub(in crate::routes) async fn start(
 
 async fn begin(app: &App, request: StartRequest, key: Option<&str>) -> Result<Run, Problem> {
     refuse_without_order(&request.definition)?;
-    let mut start = app.engine.start(&request.definition, &request.input);
+    let mut start = app.engine.start(&request.definition, &request.input.0.unwrap_or_default());
     if let Some(key) = key {
         start = start.key(key);
     }
-    if let Some(id) = request.correlation_id {
+    if let Some(Label(id)) = request.correlation_id {
         start = start.correlation_id(id);
     }
     if let Some(Time(deadline)) = request.deadline {
         start = start.deadline(deadline);
     }
-    for (name, value) in request.attributes {
+    for (name, value) in request.attributes.0 {
         start = start.attribute(name, value);
     }
     Ok(start.await?)

@@ -1,54 +1,21 @@
 //! `PATCH /v1/webhooks/subscriptions/{id}` and `DELETE /v1/webhooks/subscriptions/{id}`
 
-use std::borrow::Cow;
-
 use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use backstitch_modules::webhooks::SubscriptionChange;
-use utoipa::openapi::{RefOr, Schema};
-use utoipa::{PartialSchema, ToSchema};
 
+use super::sending;
 use super::subscriptions::View;
-use super::{sending, subscribe};
 use crate::app::App;
 use crate::auth::Holder;
-use crate::http::{Json, Query, SubscriptionInPath, json};
+use crate::http::{PartialJson, Query, SubscriptionInPath, json};
 use crate::problem::{Described, Problem};
-
-/// It is rotated, not changed.
-const SECRET: &str = "secret";
-
-/// A change, for the description: what a new subscription may name, and none of it has to be.
-pub(in crate::routes) struct Written;
-
-impl PartialSchema for Written {
-    fn schema() -> RefOr<Schema> {
-        let mut schema = subscribe::Written::schema();
-        if let RefOr::T(Schema::Object(change)) = &mut schema {
-            change.description = Some("A change of a subscription: what is not named stays.".to_owned());
-            change.required.clear();
-            change.properties.remove(SECRET);
-            change.examples = vec![serde_json::json!({ "enabled": true })];
-        }
-        schema
-    }
-}
-
-impl ToSchema for Written {
-    fn name() -> Cow<'static, str> {
-        "SubscriptionChange".into()
-    }
-
-    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        subscribe::Written::schemas(schemas);
-    }
-}
 
 /// Changes a subscription: what is not named stays. Deliveries under way go by the new terms from their next attempt on, and
 /// what was held against the endpoint is forgotten.
-#[utoipa::path(patch, path = "/v1/webhooks/subscriptions/{id}", tag = "webhooks", request_body = Written,
+#[utoipa::path(patch, path = "/v1/webhooks/subscriptions/{id}", tag = "webhooks", request_body = SubscriptionChange,
     params(("id" = i64, Path, description = "The subscription", minimum = 1)),
     responses(
         (status = 200, description = "The subscription as it stands now", body = View),
@@ -61,7 +28,7 @@ pub(in crate::routes) async fn change(
     SubscriptionInPath(id): SubscriptionInPath,
     query: Query,
     holder: Option<Extension<Holder>>,
-    Json(change): Json<SubscriptionChange>,
+    PartialJson(change): PartialJson<SubscriptionChange>,
 ) -> Result<Response, Problem> {
     query.finish("")?;
     let sending = sending(&app)?;

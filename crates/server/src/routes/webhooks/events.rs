@@ -4,31 +4,25 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::Payload;
-use backstitch_modules::webhooks::NewEvent;
-use serde::{Deserialize, Serialize};
+use backstitch_api::request;
+use backstitch_modules::webhooks::{EventId, EventType, NewEvent};
+use serde::Serialize;
 
-use super::super::text::EventType;
 use crate::app::App;
 use crate::http::{EventInPath, Json, Query, json};
 use crate::problem::{Described, Kind, Problem};
 use backstitch_api::time::{Time, rfc3339};
 
-/// Something that happened.
-#[derive(Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = NewWebhookEvent)]
-pub(in crate::routes) struct Told {
-    /// What kind of thing: words of letters, digits, `-` and `_` with dots between.
-    #[serde(rename = "type")]
-    #[schema(value_type = EventType)]
-    kind: String,
-    /// What there is to say about it: any JSON, sent byte by byte as it stands.
-    #[schema(value_type = Value)]
-    payload: Payload,
-    /// Your own id: the same id and event again are the same event.
-    #[serde(default)]
-    #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00]*$", example = "order-17-created")]
-    id: Option<String>,
+request! {
+    /// Something that happened.
+    pub(in crate::routes) struct NewWebhookEvent as "NewWebhookEvent" {
+        /// What kind of thing: words of letters, digits, `-` and `_` with dots between.
+        r#type: EventType,
+        /// What there is to say about it: any JSON, sent byte by byte as it stands.
+        payload: Payload,
+        /// Your own id: the same id and event again are the same event.
+        id: Option<EventId>,
+    }
 }
 
 /// An event that is on disk with its deliveries.
@@ -46,7 +40,7 @@ pub(in crate::routes) struct Accepted {
 
 /// Takes an event. It is on disk, together with a delivery for each subscription that names its type, when this answers; it is
 /// sent afterwards, at least once. The same `id` and event again route nothing twice.
-#[utoipa::path(post, path = "/v1/webhooks/events", tag = "webhooks", request_body = Told,
+#[utoipa::path(post, path = "/v1/webhooks/events", tag = "webhooks", request_body = NewWebhookEvent,
     responses(
         (status = 202, description = "It is on disk, and routed", body = Accepted),
         (status = 200, description = "It was there: how it was routed then", body = Accepted),
@@ -55,9 +49,10 @@ pub(in crate::routes) struct Accepted {
 pub(in crate::routes) async fn tell(
     State(app): State<App>,
     query: Query,
-    Json(Told { kind, payload, id }): Json<Told>,
+    Json(NewWebhookEvent { r#type: EventType(kind), payload, id }): Json<NewWebhookEvent>,
 ) -> Result<Response, Problem> {
     query.finish("")?;
+    let id = id.map(|EventId(id)| id);
     let accepted = app.webhooks.parts.ingest.accept(NewEvent { id, kind, payload }).await?;
     let status = if accepted.repeated { StatusCode::OK } else { StatusCode::ACCEPTED };
     let backstitch_modules::webhooks::Accepted { event, webhook_id, deliveries, repeated } = accepted;

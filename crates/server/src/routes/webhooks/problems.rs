@@ -1,8 +1,9 @@
 //! From what went wrong with webhooks to what is said outside.
 
-use backstitch_modules::webhooks::{self, BadTerms, Error};
+use backstitch::Problems;
+use backstitch_modules::webhooks::{BadTerms, Error};
 
-use crate::problem::{Kind, Mistake, Problem};
+use crate::problem::{Kind, Problem};
 use backstitch_api::time::rfc3339;
 
 impl From<Error> for Problem {
@@ -21,7 +22,7 @@ impl From<Error> for Problem {
                 Self::new(Kind::IdempotencyConflict, detail).with("event_id", &event).with("first_at", &at)
             }
             Error::Invalid { field, why } => Self::field(field, why),
-            Error::Terms(BadTerms(mistakes)) => refused(mistakes),
+            Error::Terms(BadTerms(problems)) => Self::invalid(Problems(problems)),
             Error::UnknownSubscription(id) => {
                 let detail = format!("{said}; GET /v1/webhooks/subscriptions lists them");
                 Self::new(Kind::SubscriptionNotFound, detail).with("subscription_id", &id)
@@ -48,13 +49,4 @@ impl From<Error> for Problem {
             }
         }
     }
-}
-
-fn refused(mistakes: Vec<webhooks::Mistake>) -> Problem {
-    let told = |webhooks::Mistake { place, message }| Mistake { place, message };
-    let mistakes: Vec<Mistake> = mistakes.into_iter().map(told).collect();
-    let first: Vec<String> =
-        mistakes.iter().take(3).map(|it| format!("{}: {}", it.place, it.message)).collect();
-    let detail = format!("the subscription cannot be so: {}", first.join("; "));
-    Problem::listing(Kind::InvalidFields, detail, &mistakes)
 }

@@ -4,8 +4,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::Timestamp;
-use backstitch_modules::webhooks::{self, Reached};
-use serde::{Deserialize, Serialize};
+use backstitch_api::{request, text_type};
+use backstitch_modules::webhooks::{self, Reached, ReplayId};
+use serde::Serialize;
 
 use super::dead_letters::within_reach;
 use crate::app::App;
@@ -13,23 +14,27 @@ use crate::http::{Json, Query, SubscriptionInPath, json};
 use crate::problem::{Described, Problem};
 use backstitch_api::time::Time;
 
-/// Which events are sent once more.
-#[derive(Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = ReplayRequest)]
-pub(in crate::routes) struct Range {
-    /// Events that came then or later.
-    since: Time,
-    /// Events that came before.
-    until: Time,
-    /// What the replay is called, a UUID for example: asked for again under the same name, nothing is sent twice.
-    #[serde(default)]
-    #[schema(value_type = String, required = true, min_length = 1, max_length = 100, pattern = r"^[^\x00]*$", example = "after-the-outage")]
-    replay_id: Option<String>,
-    /// The `next_cursor` of the answer before.
-    #[serde(default)]
-    #[schema(value_type = Option<String>, pattern = "^[0-9]{1,16}-[0-9]{1,18}$")]
-    cursor: Option<String>,
+request! {
+    /// Which events are sent once more.
+    pub(in crate::routes) struct Range as "ReplayRequest" {
+        /// Events that came then or later.
+        since: Time,
+        /// Events that came before.
+        until: Time,
+        /// What the replay is called, a UUID for example: asked for again under the same name, nothing is sent twice.
+        replay_id: ReplayId,
+        /// The `next_cursor` of the answer before.
+        cursor: Option<ReplayCursor>,
+    }
+}
+
+text_type! {
+    /// Where the next call of a replay begins.
+    ReplayCursor "^[0-9]{1,16}-[0-9]{1,18}$", 3, 35, "1767225600000000-17", check_cursor;
+}
+
+fn check_cursor(cursor: &str) -> Result<(), String> {
+    read(cursor).map(drop).ok_or_else(|| "is none: use the next_cursor of the answer before".to_owned())
 }
 
 /// What is sent once more.
@@ -76,18 +81,8 @@ pub(in crate::routes) async fn replay(
     if until <= since {
         return Err(Problem::field("until", "is not after since: name a range that holds something"));
     }
-    let Some(replay_id) = replay_id else {
-        return Err(Problem::field(
-            "replay_id",
-            "is missing: make one, a UUID for example, so that asking again sends nothing twice",
-        ));
-    };
-    let after = match cursor.as_deref().map(read) {
-        Some(None) => {
-            return Err(Problem::field("cursor", "is none: use the next_cursor of the answer before"));
-        }
-        after => after.flatten(),
-    };
+    let ReplayId(replay_id) = replay_id;
+    let after = cursor.and_then(|ReplayCursor(cursor)| read(&cursor));
     let replay = webhooks::Replay { id: replay_id.clone(), subscription_id: id, since, until, after };
     let webhooks::Replayed { deliveries, next } = app.webhooks.parts.dead_letters.replay(&replay).await?;
     Ok(json(StatusCode::ACCEPTED, &Replayed { replay_id, deliveries, next_cursor: next.map(written) }))

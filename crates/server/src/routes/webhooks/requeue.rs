@@ -1,13 +1,14 @@
 //! `POST /v1/webhooks/dead-letters/{id}/requeue` and `POST /v1/webhooks/dead-letters/requeue`
 
-use std::borrow::Cow;
-
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::Timestamp;
+use backstitch_api::request;
+use backstitch_api::validate::schema::{Components, of};
+use backstitch_api::validate::{Bounded, Input, Node, Omittable, RowNumber};
 use backstitch_modules::webhooks::Which;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json as value;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{AllOfBuilder, AnyOfBuilder, ObjectBuilder, Schema, Type};
@@ -17,12 +18,12 @@ use super::dead_letters::within_reach;
 use super::deliveries::View;
 use crate::app::App;
 use crate::audit::{filtered, said};
-use crate::http::{DeadLetterInPath, Json, Query, json, optional_whole, whole};
+use crate::http::{DeadLetterInPath, Json, Query, json};
 use crate::problem::{Described, Problem};
 use backstitch_api::time::{Time, rfc3339};
 
 const LIMIT: usize = 1_000;
-const MOST: usize = 10_000;
+const MOST: u64 = 10_000;
 
 /// Sends a dead letter after all, as a new delivery with the same message id. The old one stays as it is. Asking again gives
 /// the same delivery; if that is given up too, it is a dead letter of its own.
@@ -44,101 +45,92 @@ pub(in crate::routes) async fn one(
     Ok(json(status, &View::read(&app, requeued.delivery).await?))
 }
 
-/// Which dead letters are requeued: those to which everything applies that is named.
-#[derive(Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = RequeuedBy, example = json!({ "final_error_code": "timeout" }))]
-pub(in crate::routes) struct Chosen {
-    #[serde(default, deserialize_with = "optional_whole")]
-    #[schema(minimum = 1)]
-    subscription_id: Option<i64>,
-    #[serde(default, deserialize_with = "optional_whole")]
-    #[schema(minimum = 1)]
-    event_id: Option<i64>,
-    /// Whose last attempt failed so.
-    #[serde(default)]
-    final_error_code: Option<String>,
-    /// Given up then or later.
-    #[serde(default)]
-    since: Option<Time>,
-    /// Given up before.
-    #[serde(default)]
-    until: Option<Time>,
-    /// All of them, where nothing else is named.
-    #[serde(default)]
-    all: bool,
-    /// At most this many, 1000 unless given.
-    #[serde(default = "usual_limit", deserialize_with = "whole")]
-    #[schema(minimum = 1, maximum = 10_000)]
-    limit: usize,
-    /// The `next_cursor` of the answer before.
-    #[serde(default, deserialize_with = "optional_whole")]
-    #[schema(minimum = 1)]
-    cursor: Option<i64>,
+request! {
+    /// Which dead letters are requeued: those that match all given fields.
+    pub(in crate::routes) struct Chosen as "RequeuedBy" example { "final_error_code": "timeout" } {
+        /// The subscription.
+        subscription_id: Option<RowNumber>,
+        /// The event.
+        event_id: Option<RowNumber>,
+        /// The error code of the last attempt.
+        final_error_code: Option<String>,
+        /// Dead-lettered then or later.
+        since: Option<Time>,
+        /// Dead-lettered before.
+        until: Option<Time>,
+        /// All of them, where nothing else is given.
+        all: Omittable<bool>,
+        /// At most this many, 1000 unless given.
+        limit: Omittable<Bounded<usize, 1, MOST>>,
+        /// The `next_cursor` of the answer before.
+        cursor: Option<RowNumber>,
+    }
 }
 
-/// The same for the description: at least one thing says which dead letters are meant.
-pub(in crate::routes) struct Written;
+/// The same where something says which dead letters are meant: an empty body that requeues everything could not be undone.
+#[derive(Clone, Debug)]
+pub(in crate::routes) struct RequeueDeadLetters(Chosen);
 
-impl PartialSchema for Written {
+impl Input for RequeueDeadLetters {
+    fn read(node: &Node<'_>) -> Option<Self> {
+        let object = node.object(Chosen::FIELDS)?;
+        let chosen = Chosen::read_fields(&object)?;
+        let given = |name: &str| object.get(name).is_some_and(|value| !value.is_null());
+        if !chosen.all.0.unwrap_or_default() && !NARROWING.iter().any(|(name, _)| given(name)) {
+            object.wrong(
+                "all",
+                "nothing says which dead letters are meant: give subscription_id, event_id, final_error_code, since or until, \
+                 or `all: true` to requeue everything",
+            );
+            return None;
+        }
+        Some(Self(chosen))
+    }
+
     fn schema() -> RefOr<Schema> {
-        let names = |name: &str, of: ObjectBuilder| ObjectBuilder::new().property(name, of).required(name);
-        let integer = || ObjectBuilder::new().schema_type(Type::Integer);
-        let text = || ObjectBuilder::new().schema_type(Type::String);
-        let some = AnyOfBuilder::new()
-            .item(names("subscription_id", integer()))
-            .item(names("event_id", integer()))
-            .item(names("final_error_code", text()))
-            .item(names("since", text()))
-            .item(names("until", text()))
-            .item(names("all", ObjectBuilder::new().schema_type(Type::Boolean).enum_values(Some([true]))));
-        AllOfBuilder::new()
-            .item(Chosen::schema())
-            .item(some)
-            .examples([value!({ "final_error_code": "timeout" })])
-            .into()
+        of::<Self>().into()
     }
 }
 
-impl ToSchema for Written {
-    fn name() -> Cow<'static, str> {
-        "RequeueDeadLetters".into()
-    }
+/// The fields that say which dead letters are meant, with the type that is not `null`.
+const NARROWING: [(&str, Type); 5] = [
+    ("subscription_id", Type::Integer),
+    ("event_id", Type::Integer),
+    ("final_error_code", Type::String),
+    ("since", Type::String),
+    ("until", Type::String),
+];
 
-    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        Chosen::schemas(schemas);
+impl PartialSchema for RequeueDeadLetters {
+    fn schema() -> RefOr<Schema> {
+        let given = |name: &str, of: ObjectBuilder| ObjectBuilder::new().property(name, of).required(name);
+        let all = ObjectBuilder::new().schema_type(Type::Boolean).enum_values(Some([true]));
+        let some =
+            NARROWING.into_iter().fold(AnyOfBuilder::new().item(given("all", all)), |some, (name, of)| {
+                some.item(given(name, ObjectBuilder::new().schema_type(of)))
+            });
+        let example = value!({ "final_error_code": "timeout" });
+        AllOfBuilder::new().item(<Chosen as PartialSchema>::schema()).item(some).examples([example]).into()
     }
 }
 
-fn usual_limit() -> usize {
-    LIMIT
+impl ToSchema for RequeueDeadLetters {
+    fn schemas(components: &mut Components) {
+        Chosen::schemas(components);
+    }
 }
 
 impl Chosen {
-    /// An empty body that requeues everything would be a mistake that nobody can take back.
-    fn which(self) -> Result<Which, Problem> {
-        let which = Which {
-            subscription_id: self.subscription_id,
-            event_id: self.event_id,
+    fn which(self) -> Which {
+        Which {
+            subscription_id: self.subscription_id.map(|number| number.0),
+            event_id: self.event_id.map(|number| number.0),
             final_error_code: self.final_error_code,
             since: self.since.map(within_reach),
             until: self.until.map(within_reach),
             up_to: None,
             not_requeued: true,
-        };
-        let names_some = which.subscription_id.is_some()
-            || which.event_id.is_some()
-            || which.final_error_code.is_some()
-            || which.since.is_some()
-            || which.until.is_some();
-        if names_some || self.all {
-            return Ok(which);
         }
-        Err(Problem::field(
-            "all",
-            "nothing says which dead letters are meant: give subscription_id, event_id, final_error_code, since or until, or \
-             `all: true` to requeue everything",
-        ))
     }
 }
 
@@ -153,26 +145,17 @@ pub(in crate::routes) struct Requeued {
 
 /// Requeues the dead letters that are meant and have not been requeued, oldest first. Those of deleted subscriptions are
 /// passed over. One call looks at 10,000 at most.
-#[utoipa::path(post, path = "/v1/webhooks/dead-letters/requeue", tag = "webhooks", request_body = Written,
+#[utoipa::path(post, path = "/v1/webhooks/dead-letters/requeue", tag = "webhooks", request_body = RequeueDeadLetters,
     responses((status = 200, description = "How many were requeued", body = Requeued)))]
 pub(in crate::routes) async fn many(
     State(app): State<App>,
     query: Query,
-    Json(chosen): Json<Chosen>,
+    Json(RequeueDeadLetters(chosen)): Json<RequeueDeadLetters>,
 ) -> Result<Response, Problem> {
     query.finish("")?;
-    let (limit, cursor) = (chosen.limit, chosen.cursor);
-    if !(1..=MOST).contains(&limit) {
-        return Err(Problem::field("limit", format!("is {limit}: use 1 to {MOST}")));
-    }
-    for (place, number) in
-        [("subscription_id", chosen.subscription_id), ("event_id", chosen.event_id), ("cursor", cursor)]
-    {
-        if number.is_some_and(|number| number < 1) {
-            return Err(Problem::field(place, "is no number of anything: use one that the lists have"));
-        }
-    }
-    let which = chosen.which()?;
+    let limit = chosen.limit.0.map_or(LIMIT, |limit| limit.0);
+    let cursor = chosen.cursor.map(|cursor| cursor.0);
+    let which = chosen.which();
     let done = app.webhooks.parts.dead_letters.requeue_matching(&which, limit, cursor).await?;
     let what = format!("requeue: {} dead letters{}", done.requeued, told(&which));
     Ok(said(json(StatusCode::OK, &Requeued { requeued: done.requeued, next_cursor: done.next }), what))

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::Timestamp;
-use backstitch_modules::shown_duration;
+use backstitch_api::validate::shown_duration;
 use backstitch_modules::webhooks::{MASK, Pause, Subscription, Terms};
 use serde::Serialize;
 

@@ -6,13 +6,13 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::Payload;
+use backstitch_api::request;
 use backstitch_modules::webhooks::sender::{Exchange, code};
 use backstitch_modules::webhooks::signature::WebhookId;
-use backstitch_modules::webhooks::{Error, check_type};
-use serde::{Deserialize, Serialize};
+use backstitch_modules::webhooks::{Error, EventType, check_type};
+use serde::Serialize;
 use serde_json::json as value;
 
-use super::super::text::EventType;
 use super::sending;
 use crate::app::App;
 use crate::http::{JsonOrNothing, Query, SubscriptionInPath, json};
@@ -23,18 +23,14 @@ const TYPE: &str = "backstitch.test";
 /// Somebody waits for the answer.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// What is sent.
-#[derive(Default, Deserialize, utoipa::ToSchema)]
-#[serde(default, deny_unknown_fields)]
-#[schema(as = TestWebhook)]
-pub(in crate::routes) struct Request {
-    /// The type that the usual payload names; `backstitch.test` unless given.
-    #[serde(rename = "type")]
-    #[schema(value_type = Option<EventType>)]
-    kind: Option<String>,
-    /// Sent instead of the usual `{type, subscription_id, sent_at}`, exactly as it stands.
-    #[schema(value_type = Value)]
-    payload: Option<Payload>,
+request! {
+    /// What is sent.
+    pub(in crate::routes) struct Request as "TestWebhook" {
+        /// The type that the usual payload names; `backstitch.test` unless given.
+        r#type: Option<EventType>,
+        /// Sent instead of the usual `{type, subscription_id, sent_at}`, exactly as it stands.
+        payload: Option<Payload>,
+    }
 }
 
 /// What came of it.
@@ -66,10 +62,13 @@ pub(in crate::routes) async fn test(
     State(app): State<App>,
     SubscriptionInPath(id): SubscriptionInPath,
     query: Query,
-    JsonOrNothing(Request { kind, payload }): JsonOrNothing<Request>,
+    JsonOrNothing(Request { r#type: kind, payload }): JsonOrNothing<Request>,
 ) -> Result<Response, Problem> {
     query.finish("")?;
-    Ok(json(StatusCode::OK, &tried(&app, id, kind.as_deref(), payload).await?))
+    Ok(json(
+        StatusCode::OK,
+        &tried(&app, id, kind.as_ref().map(|EventType(kind)| kind.as_str()), payload).await?,
+    ))
 }
 
 /// Sends it, and tells what came of it.

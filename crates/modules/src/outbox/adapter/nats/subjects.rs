@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use backstitch::outbox::TopicPattern;
 use backstitch::sink::Undelivered;
+use backstitch_api::validate::quoted;
 
 use crate::outgoing::nats::{belongs_to_the_broker, has_good_tokens};
-use crate::reading::quoted;
 
 /// The subjects of the topics that share a setting.
 pub(super) struct Subjects {

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_nats::{Client, jetstream};
+use backstitch_api::validate::shown_duration;
 
 use super::Topic;
 use crate::outgoing::reason;
-use crate::reading::shown_duration;
 
 /// A stream whose memory is looked at whenever there is a new connection.
 pub(super) struct Watched {

@@ -1,12 +1,12 @@
-//! What somebody who misspelt a word has probably meant.
+//! "Did you mean": the known word nearest to a misspelt one.
 
-/// Nobody misspells a word longer than this, and comparing long ones takes long.
-const LONGEST: usize = 64;
+/// Longer words get no hint: comparing them takes long.
+const MAX_LENGTH: usize = 64;
 
-/// The known word that is so near to this one that it is probably meant.
+/// The known word that was probably meant.
 #[must_use]
 pub fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    if written.len() > LONGEST {
+    if written.len() > MAX_LENGTH {
         return None;
     }
     let written = written.to_lowercase().replace('-', "_");
@@ -25,7 +25,7 @@ mod tests {
     const FIELDS: [&str; 6] = ["id", "title", "depends_on", "retry", "timeout", "compensate"];
 
     #[test]
-    fn a_slip_of_the_finger_is_understood() {
+    fn a_misspelt_word_is_recognised() {
         for (written, meant) in [
             ("retyr", "retry"),
             ("Retry", "retry"),
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_of_its_own_is_left_alone() {
+    fn a_different_word_gets_no_hint() {
         for written in ["queue", "", "x-owner", "ä", &"retry".repeat(1000)] {
             assert_eq!(nearest(written, FIELDS), None, "{written}");
         }

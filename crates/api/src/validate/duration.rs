@@ -1,4 +1,4 @@
-//! Durations as people write them.
+//! Durations as text.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ pub fn written_duration(value: &Value) -> Result<Duration, String> {
     }
 }
 
-/// A duration as people would write it: in days from the first one on, since months of 30.44 days are nobody's.
+/// A duration as text, in days rather than in months of 30.44 days.
 #[must_use]
 pub fn shown_duration(duration: Duration) -> String {
     let days = duration.as_secs() / DAY;

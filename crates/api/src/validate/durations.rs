@@ -1,12 +1,18 @@
-//! Durations in the API's description: text with a unit, or a number of seconds, within the bounds that the server has.
+//! Durations of requests: text with a unit, or a number of seconds, within bounds.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use backstitch::kernel::mistakes::MAX_DURATION;
-use backstitch_modules::duration_pattern;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 use utoipa::{Number, PartialSchema, ToSchema};
+
+use super::schema::{Components, collect, of};
+use super::{Input, Node, duration_pattern, shown_duration, written_duration};
 
 /// Days, hours, minutes, seconds and milliseconds in this order, at most 366 days together.
 const UP_TO_366_DAYS: &str = "^(([1-9][0-9]?|[12][0-9]{2}|3[0-4][0-9])(d|days?)( [1-9][0-9]?h)?( [1-9][0-9]{0,3}m)?( [1-9][0-9]{0,4}s)?\
@@ -17,22 +23,60 @@ const UP_TO_30_DAYS: &str = "^(([1-9]|1[0-9]|2[0-4])(d|days?)( [1-9][0-9]?h)?( [
     |[1-9][0-9]{0,5}s( [1-9][0-9]{0,5}ms)?|[1-9][0-9]{0,8}ms)$";
 const UP_TO_AN_HOUR: &str = "^(1h|60m|([1-9]|[1-5][0-9])m( [1-5]?[0-9]s)?|3600s|([1-9][0-9]{0,2}|[12][0-9]{3}|3[0-5][0-9]{2})s\
     |[1-9][0-9]{0,5}ms)$";
-const DAY: f64 = 86_400.0;
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const HOUR: Duration = Duration::from_secs(3600);
+const SHORTEST: Duration = Duration::from_millis(1);
 /// The beginning of a pattern of text with a digit other than 0.
 const NOT_ZERO: &str = "^(?![^1-9]*$)";
-/// The shortest wait or timeout, in seconds.
-const SHORTEST: f64 = 0.001;
 
-/// A kind of duration: its name in the description, what it says, its pattern as text and its bounds in seconds.
+/// A kind of duration: its name in the description, what it says, its pattern as text, its bounds and an example.
 macro_rules! durations {
     ($($(#[doc = $about:literal])* $kind:ident $name:literal $pattern:expr, $least:expr, $most:expr, $example:literal;)*) => {$(
         $(#[doc = $about])*
-        #[derive(serde::Deserialize)]
-        pub(super) struct $kind;
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $kind(pub Duration);
+
+        impl $kind {
+            /// Checks a duration that comes from somewhere else than a request.
+            ///
+            /// # Errors
+            /// What to use, when it is out of bounds.
+            pub fn check(duration: Duration) -> Result<(), String> {
+                check(duration, $least, $most)
+            }
+        }
+
+        impl Input for $kind {
+            fn read(node: &Node<'_>) -> Option<Self> {
+                let duration = node.duration_or_seconds()?;
+                Self::check(duration).map_err(|why| node.wrong(why)).ok()?;
+                Some(Self(duration))
+            }
+
+            fn schema() -> RefOr<Schema> {
+                of::<Self>().into()
+            }
+
+            fn collect(components: &mut Components) {
+                collect::<Self>(components);
+            }
+        }
+
+        impl Serialize for $kind {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&shown_duration(self.0))
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $kind {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                written_duration(&Value::deserialize(deserializer)?).map(Self).map_err(Error::custom)
+            }
+        }
 
         impl PartialSchema for $kind {
             fn schema() -> RefOr<Schema> {
-                described(concat!($($about),*).trim(), $pattern, ($least, $most), $example)
+                text_or_seconds(concat!($($about),*).trim(), $pattern, ($least, $most), $example)
             }
         }
 
@@ -46,21 +90,34 @@ macro_rules! durations {
 
 durations! {
     /// A duration up to 366 days: text like `45s` or `1h 30m`, or a number of seconds.
-    WrittenDuration "Duration" UP_TO_366_DAYS.to_owned(), SHORTEST, 366.0 * DAY, "45s";
+    WrittenDuration "Duration" UP_TO_366_DAYS.to_owned(), SHORTEST, 366 * DAY, "45s";
     /// A wait up to 30 days: text like `5s` or `1h 30m`, or a number of seconds.
-    WrittenDelay "Delay" UP_TO_30_DAYS.to_owned(), SHORTEST, 30.0 * DAY, "5s";
+    Delay "Delay" UP_TO_30_DAYS.to_owned(), SHORTEST, 30 * DAY, "5s";
     /// A time up to an hour: text like `15s`, or a number of seconds.
-    WrittenTimeout "AttemptTimeout" UP_TO_AN_HOUR.to_owned(), SHORTEST, 3600.0, "15s";
+    AttemptTimeout "AttemptTimeout" UP_TO_AN_HOUR.to_owned(), SHORTEST, HOUR, "15s";
     /// How long two secrets are good, up to 30 days: text like `24h`, or a number of seconds.
-    Overlap "Overlap" format!("^0s$|{UP_TO_30_DAYS}"), 0.0, 30.0 * DAY, "24h";
+    Overlap "Overlap" format!("^0s$|{UP_TO_30_DAYS}"), Duration::ZERO, 30 * DAY, "24h";
 }
 
-fn described(about: &str, pattern: String, (least, most): (f64, f64), example: &str) -> RefOr<Schema> {
+fn check(duration: Duration, least: Duration, most: Duration) -> Result<(), String> {
+    if (least..=most).contains(&duration) {
+        return Ok(());
+    }
+    let [duration, least, most] = [duration, least, most].map(shown_duration);
+    Err(format!("is {duration}: use {least} to {most}"))
+}
+
+fn text_or_seconds(
+    about: &str,
+    pattern: String,
+    (least, most): (Duration, Duration),
+    example: &str,
+) -> RefOr<Schema> {
     let text = ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern)).examples([example]);
     let seconds = ObjectBuilder::new()
         .schema_type(Type::Number)
-        .minimum(Some(Number::Float(least)))
-        .maximum(Some(Number::Float(most)));
+        .minimum(Some(Number::Float(least.as_secs_f64())))
+        .maximum(Some(Number::Float(most.as_secs_f64())));
     OneOfBuilder::new().description(Some(about)).item(text).item(seconds).examples([example]).into()
 }
 
@@ -68,7 +125,7 @@ fn described(about: &str, pattern: String, (least, most): (f64, f64), example: &
 macro_rules! texts {
     ($($(#[doc = $about:literal])* $kind:ident $pattern:expr;)*) => {$(
         $(#[doc = $about])*
-        pub(super) struct $kind;
+        pub struct $kind;
 
         impl PartialSchema for $kind {
             fn schema() -> RefOr<Schema> {

@@ -1,13 +1,13 @@
-//! A value that says one thing.
+//! JSON in which no field occurs twice.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// A value in which no field occurs twice: of two, nobody could tell which one is meant.
+/// A value in which no field occurs twice. Of two values under one name, either could be meant.
 #[derive(Clone, Debug)]
-pub(crate) struct Tree(pub(crate) Value);
+pub struct Tree(pub Value);
 
 impl<'de> Deserialize<'de> for Tree {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

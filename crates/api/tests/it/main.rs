@@ -1,0 +1,3 @@
+//! Tests of what this crate offers to others.
+
+mod requests;
