@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstitch::delivery::limiter::{Limiter, LimiterSettings};
 use backstitch::kernel::delivery::Status;
 use backstitch_modules::randomness::SystemRandomness;
 use backstitch_modules::webhooks::egress::Egress;
-use backstitch_modules::webhooks::lanes::{self, Lanes};
 use backstitch_modules::webhooks::sender::{self, Sender};
 use backstitch_modules::webhooks::signature::WebhookId;
 use backstitch_modules::webhooks::vault::Vault;
 use backstitch_modules::webhooks::{
-    Courier, Dispatch, Error, Filter, GONE, Nobody, Registrar, Saga, Subscription, Terms,
+    DeliveryWorker, Dispatch, Error, Filter, GONE, Nobody, Registrar, Saga, Subscription, Terms,
 };
 use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
@@ -21,7 +21,7 @@ use backstitch_testkit::service::{Reply, Service};
 
 /// A courier at work, until it is dropped.
 pub(crate) struct Working {
-    courier: Arc<Courier>,
+    courier: Arc<DeliveryWorker>,
     _running: [AbortOnDropHandle<()>; 2],
 }
 
@@ -29,9 +29,9 @@ pub(crate) fn loopback() -> Egress {
     Egress::allowing(&["127.0.0.0/8"]).unwrap()
 }
 
-pub(crate) fn courier(stage: &Stage, dispatch: Arc<Dispatch>) -> Courier {
+pub(crate) fn courier(stage: &Stage, dispatch: Arc<Dispatch>) -> DeliveryWorker {
     let sender = Sender::new(loopback(), sender::Settings::default(), stage.clock.clone()).unwrap();
-    Courier::new(dispatch, sender, stage.webhooks.subscriptions.clone(), Arc::new(Nobody))
+    DeliveryWorker::new(dispatch, sender, stage.webhooks.subscriptions.clone(), Arc::new(Nobody))
 }
 
 pub(crate) fn work(stage: &Stage, dispatch: Arc<Dispatch>) -> Working {
@@ -188,7 +188,7 @@ async fn an_endpoint_whose_secret_cannot_be_read_is_left_alone_and_nothing_is_lo
         subscribe(&stage, service.url(), |_| ()).await;
         let event = stage.tell("o-1").await.event;
         stage.decide().await;
-        let lanes = Lanes::new(lanes::Settings::default());
+        let lanes = Limiter::new(LimiterSettings::default());
         let other = Vault::new(&[8; 32]).unwrap();
         let blind =
             Dispatch::new(stage.webhooks.jobs.clone(), stage.crew.clone(), lanes, other, stage.clock.clone());
@@ -210,7 +210,7 @@ async fn after_the_servers_secret_was_changed_a_subscription_needs_its_secret_an
         let before = stage.registrar_to(loopback());
         let (made, _) = before.create(&terms, &header("X-Key", "old"), None).await.unwrap();
         let vault = Vault::new(&[8; 32]).unwrap();
-        let lanes = Lanes::new(lanes::Settings::default());
+        let lanes = Limiter::new(LimiterSettings::default());
         let dispatch = Dispatch::new(
             stage.webhooks.jobs.clone(),
             stage.crew.clone(),
@@ -251,7 +251,7 @@ async fn with_few_places_every_endpoint_has_its_turn() {
     for number in 0..5 {
         assert_eq!(stage.tell(&format!("o-{number}")).await.deliveries, 7);
     }
-    let lanes = Lanes::new(lanes::Settings { places: 2, ..lanes::Settings::default() });
+    let lanes = Limiter::new(LimiterSettings { places: 2, ..LimiterSettings::default() });
     let _working = work(&stage, stage.dispatch_within(lanes));
     while service.heard().len() < 35 {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -270,10 +270,10 @@ async fn endpoints_that_get_nothing_take_nothing_from_one_that_is_well() {
         subscribe(&stage, hang.url(), |terms| terms.max_concurrency = 1).await;
     }
     let events = (0..20).map(|number| order_created(&format!("o-{number}"))).collect();
-    let lanes = Lanes::new(lanes::Settings::default());
+    let lanes = Limiter::new(LimiterSettings::default());
     let _working = work(&stage, stage.dispatch_within(lanes.clone()));
     stage.webhooks.ingest.accept_all(events).await;
-    while lanes.free() > lanes::Settings::default().places - 40 {
+    while lanes.free() > LimiterSettings::default().places - 40 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     subscribe(&stage, service.url(), |terms| terms.max_concurrency = 30).await;
@@ -329,11 +329,11 @@ async fn beside_very_many_endpoints_that_rest_the_others_go_on_and_new_ones_are_
     for stage in Stage::each().await {
         let service = Service::always(|| Reply::http(204, "")).await;
         let nobody = Service::always(|| Reply::http(500, "")).await;
-        let lanes = Lanes::new(lanes::Settings {
+        let lanes = Limiter::new(LimiterSettings {
             failures_in_a_row: 1,
             first_rest: Duration::from_secs(600),
             longest_rest: Duration::from_secs(600),
-            ..lanes::Settings::default()
+            ..LimiterSettings::default()
         });
         let working = subscribe(&stage, service.url(), |_| {}).await;
         for _ in 0..80 {
@@ -358,7 +358,7 @@ async fn beside_very_many_endpoints_that_rest_the_others_go_on_and_new_ones_are_
         while service.heard().len() < told.len() + 2 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        assert!(lanes.is_proven(working.id) && lanes.is_proven(anew.id));
+        assert!(lanes.is_healthy(&working.id) && lanes.is_healthy(&anew.id));
         assert_eq!(nobody.heard().len(), 80, "those that rest are left alone");
     }
 }

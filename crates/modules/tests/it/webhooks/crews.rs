@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use backstitch::delivery::limiter::{Limiter, LimiterSettings};
+use backstitch::delivery::membership::MembershipSettings;
 use backstitch::inbox::Answer;
 use backstitch::kernel::delivery::Status;
 use backstitch::{Desk as _, StepError, Work};
-use backstitch_modules::webhooks::crew::{Crew, Settings};
 use backstitch_modules::webhooks::egress::Egress;
-use backstitch_modules::webhooks::lanes::{self, Lanes};
 use backstitch_modules::webhooks::{Counter, Dispatch, Nobody, Subscription, Terms};
 use backstitch_testkit::service::{Reply, Service};
 use tokio::sync::Semaphore;
@@ -19,20 +19,20 @@ use crate::webhooks::stage::{LEASE, Stage};
 
 const HOUR: Duration = Duration::from_secs(3600);
 /// Looks for the others whenever something is wanted, and takes what it gains at once.
-const AT_ONCE: Settings = Settings { every: Duration::ZERO, gone_after: HOUR };
+const AT_ONCE: Settings = MembershipSettings { every: Duration::ZERO, gone_after: HOUR };
 
 /// A node that hands out attempts.
 struct Node {
     dispatch: Arc<Dispatch>,
     counter: Counter,
-    lanes: Lanes,
+    lanes: Limiter<i64>,
 }
 
 impl Node {
     async fn on(stage: &Stage, settings: Settings) -> Self {
-        let lanes = Lanes::new(lanes::Settings { failures_in_a_row: 1, ..lanes::Settings::default() });
+        let lanes = Limiter::new(LimiterSettings { failures_in_a_row: 1, ..LimiterSettings::default() });
         let webhooks = stage.another().await;
-        let crew = Arc::new(Crew::of(&webhooks.jobs, settings));
+        let crew = Arc::new(membership(&webhooks.jobs, settings));
         let dispatch = stage.dispatch_as(crew, &webhooks, lanes.clone());
         let counter = Counter::of(dispatch.clone(), webhooks.subscriptions, Arc::new(Nobody));
         Self { dispatch, counter, lanes }
@@ -219,7 +219,7 @@ async fn what_a_node_had_that_died_or_left_is_the_others() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_comes_to_others_waits_until_they_know_of_it() {
-    let slow = Settings { every: HOUR, gone_after: 3 * HOUR };
+    let slow = MembershipSettings { every: HOUR, gone_after: 3 * HOUR };
     let stage = Stage::postgres().await;
     limited(&stage, 4, None).await;
     tell(&stage, 12).await;
@@ -298,9 +298,9 @@ async fn a_subscription_that_was_changed_is_forgiven_by_every_node() {
                 }
             };
             for node in &nodes {
-                assert!(node.lanes.closed(subscription.id).is_some());
+                assert!(node.lanes.refusal(&subscription.id).is_some());
                 assert_eq!(node.lease(1).await.len(), 1, "round {round}");
-                assert_eq!(node.lanes.closed(subscription.id), None);
+                assert_eq!(node.lanes.refusal(&subscription.id), None);
             }
         }
     }

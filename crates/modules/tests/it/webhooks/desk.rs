@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use backstitch::delivery::limiter::{Limiter, LimiterSettings};
 use backstitch::inbox::Answer;
 use backstitch::kernel::delivery::Status;
 use backstitch::{Answered, Desk as _, Payload, StepError, Subject, secs};
 use backstitch_modules::webhooks::egress::Egress;
-use backstitch_modules::webhooks::lanes::{self, Lanes};
 use backstitch_modules::webhooks::{Counter, Nobody, QUEUE, Terms};
 
 use crate::webhooks::stage::{BASE, Stage};
@@ -108,7 +108,7 @@ async fn whoever_waits_for_a_place_is_told_when_a_worker_gives_it_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_place_is_free_again_whoever_hears_the_answer_and_when_nobody_does() {
     for stage in Stage::each().await {
-        let lanes = Lanes::new(lanes::Settings::default());
+        let lanes = Limiter::new(LimiterSettings::default());
         let dispatch = stage.dispatch_within(lanes.clone());
         let [here, there] = [dispatch.clone(), dispatch].map(|dispatch| {
             Arc::new(Counter::of(dispatch, stage.webhooks.subscriptions.clone(), Arc::new(Nobody)))
@@ -136,7 +136,7 @@ async fn a_place_is_free_again_whoever_hears_the_answer_and_when_nobody_does() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_outside_worker_was_answered_is_judged_as_if_it_had_been_sent_from_here() {
     let stage = Stage::sqlite().await;
-    let lanes = Lanes::new(lanes::Settings { failures_in_a_row: 2, ..lanes::Settings::default() });
+    let lanes = Limiter::new(LimiterSettings { failures_in_a_row: 2, ..LimiterSettings::default() });
     let dispatch = stage.dispatch_within(lanes.clone());
     let counter = Counter::of(dispatch, stage.webhooks.subscriptions.clone(), Arc::new(Nobody));
     let subscription = stage.subscribe(&["*"], 8).await;
@@ -155,7 +155,7 @@ async fn what_an_outside_worker_was_answered_is_judged_as_if_it_had_been_sent_fr
     for nth in 0..2 {
         fail(nth, "http_422").await;
     }
-    assert_eq!(lanes.closed(subscription.id), None, "it refuses these events, and does its work");
+    assert_eq!(lanes.refusal(&subscription.id), None, "it refuses these events, and does its work");
     fail(2, "http_410").await;
     assert!(stage.webhooks.subscriptions.get(subscription.id).await.unwrap().disabled.is_some());
     stage.decide().await;
@@ -167,7 +167,7 @@ async fn what_an_outside_worker_was_answered_is_judged_as_if_it_had_been_sent_fr
 #[tokio::test(flavor = "multi_thread")]
 async fn beside_many_endpoints_that_hang_one_that_works_gets_all_it_may_have() {
     for stage in Stage::each().await {
-        let lanes = Lanes::new(lanes::Settings { places: 32, ..lanes::Settings::default() });
+        let lanes = Limiter::new(LimiterSettings { places: 32, ..LimiterSettings::default() });
         let counter = Counter::of(
             stage.dispatch_within(lanes.clone()),
             stage.webhooks.subscriptions.clone(),
@@ -197,6 +197,6 @@ async fn beside_many_endpoints_that_hang_one_that_works_gets_all_it_may_have() {
             of_the_one += usize::from(stage.saga(id).await.subscription_id == works.id);
         }
         assert_eq!((leased.len(), of_the_one), (32, 8), "the others have the rest, and no more of it");
-        assert!(lanes.is_proven(works.id));
+        assert!(lanes.is_healthy(&works.id));
     }
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstitch::delivery::limiter::{Limiter, LimiterSettings};
 use backstitch::kernel::delivery::Status;
 use backstitch::{Desk as _, secs};
-use backstitch_modules::webhooks::lanes::{self, Lanes};
 use backstitch_modules::webhooks::{Counter, Nobody, QUEUE};
 use backstitch_testkit::service::{Reply, Service};
 use tokio_postgres::Client;
@@ -71,7 +71,7 @@ async fn a_worker_is_promised_no_lease_that_was_answered_too_late() {
     let stage = Stage::postgres().await;
     stage.subscribe(&["*"], 8).await;
     one_waits(&stage).await;
-    let lanes = Lanes::new(lanes::Settings::default());
+    let lanes = Limiter::new(LimiterSettings::default());
     let (dispatch, subscriptions) =
         (stage.dispatch_within(lanes.clone()), stage.webhooks.subscriptions.clone());
     let counter = Counter::of(dispatch, subscriptions, Arc::new(Nobody));

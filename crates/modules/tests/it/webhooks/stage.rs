@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::clock::{Clock as _, ManualClock};
+use backstitch::delivery::limiter::{Limiter, LimiterSettings};
+use backstitch::delivery::membership::MembershipSettings;
 use backstitch::kernel::delivery::Status;
 use backstitch::retention::Retention;
 use backstitch::store::Store;
@@ -11,9 +13,7 @@ use backstitch::store::postgres::PostgresStore;
 use backstitch::store::sqlite::{SqliteStore, allow_guarded_writes};
 use backstitch::{Engine, Options, Payload, Timestamp};
 use backstitch_modules::randomness::SystemRandomness;
-use backstitch_modules::webhooks::crew::{self, Crew};
 use backstitch_modules::webhooks::egress::Egress;
-use backstitch_modules::webhooks::lanes::{self, Lanes};
 use backstitch_modules::webhooks::vault::Vault;
 use backstitch_modules::webhooks::{
     self, Accepted, Answered, Ask, Dispatch, Leased, NewEvent, Registrar, Report, Saga, Subscription, Terms,
@@ -46,7 +46,7 @@ pub(crate) enum Place {
 /// Webhooks, and their database, which goes last.
 pub(crate) struct Stage {
     pub(crate) webhooks: Webhooks,
-    pub(crate) crew: Arc<Crew>,
+    pub(crate) crew: Arc<Membership>,
     pub(crate) engine: Engine,
     pub(crate) clock: Arc<ManualClock>,
     /// What was exported since the engine was opened.
@@ -85,7 +85,7 @@ impl Stage {
         let options = Options { clock: clock.clone(), retention, lease, ..Options::default() };
         let engine = Engine::on_store(store, options).await.unwrap();
         let webhooks = Webhooks::open(&engine).await.unwrap();
-        let crew = Arc::new(Crew::of(&webhooks.jobs, crew::Settings::default()));
+        let crew = Arc::new(membership(&webhooks.jobs, MembershipSettings::default()));
         Self { webhooks, crew, engine, clock, shelf, place }
     }
 
@@ -210,16 +210,21 @@ impl Stage {
 
     /// Hands out what waits, by the usual limits.
     pub(crate) fn dispatch(&self) -> Arc<Dispatch> {
-        self.dispatch_within(Lanes::new(lanes::Settings::default()))
+        self.dispatch_within(Limiter::new(LimiterSettings::default()))
     }
 
     /// Hands out what waits, as far as these lanes have room.
-    pub(crate) fn dispatch_within(&self, lanes: Lanes) -> Arc<Dispatch> {
+    pub(crate) fn dispatch_within(&self, lanes: Limiter<i64>) -> Arc<Dispatch> {
         self.dispatch_as(self.crew.clone(), &self.webhooks, lanes)
     }
 
     /// The same on another node.
-    pub(crate) fn dispatch_as(&self, crew: Arc<Crew>, node: &Webhooks, lanes: Lanes) -> Arc<Dispatch> {
+    pub(crate) fn dispatch_as(
+        &self,
+        crew: Arc<Membership>,
+        node: &Webhooks,
+        lanes: Limiter<i64>,
+    ) -> Arc<Dispatch> {
         Arc::new(Dispatch::new(node.jobs.clone(), crew, lanes, vault(), self.clock.clone()))
     }
 

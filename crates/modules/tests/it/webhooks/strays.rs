@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use backstitch::delivery::limiter::{Limiter, LimiterSettings};
+use backstitch::delivery::membership::MembershipSettings;
 use backstitch::inbox::Answer;
 use backstitch::{Desk as _, Work, secs};
-use backstitch_modules::webhooks::crew::{Crew, Settings};
-use backstitch_modules::webhooks::lanes::{self, Lanes};
 use backstitch_modules::webhooks::{Counter, Dispatch, Nobody, QUEUE};
 use backstitch_testkit::service::{Reply, Service};
 use tokio_util::task::AbortOnDropHandle;
@@ -42,14 +42,17 @@ async fn waiting(stage: &Stage, orders: usize, max_concurrency: u32) {
 struct Node {
     counter: Counter,
     dispatch: Arc<Dispatch>,
-    lanes: Lanes,
+    lanes: Limiter<i64>,
 }
 
 impl Node {
     async fn on(stage: &Stage) -> Self {
         let webhooks = stage.another().await;
-        let crew = Arc::new(Crew::of(&webhooks.jobs, Settings { every: secs(0), ..Settings::default() }));
-        let lanes = Lanes::new(lanes::Settings::default());
+        let crew = Arc::new(membership(
+            &webhooks.jobs,
+            MembershipSettings { every: secs(0), ..MembershipSettings::default() },
+        ));
+        let lanes = Limiter::new(LimiterSettings::default());
         let dispatch = stage.dispatch_as(crew, &webhooks, lanes.clone());
         Self { counter: counter(stage, dispatch.clone()), dispatch, lanes }
     }
