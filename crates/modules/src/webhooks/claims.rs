@@ -155,7 +155,9 @@ impl ClaimPolicy for WebhookClaims {
             Claimant::OutsideWorkers(_) => self.jobs.hand_out(&asked, self.membership.id()).await?,
         };
         let mut counts: HashMap<i64, usize> = HashMap::new();
-        leased.iter().for_each(|leased| *counts.entry(leased.lane).or_default() += 1);
+        for leased in &leased {
+            *counts.entry(leased.lane).or_default() += 1;
+        }
         let more = asks.iter().any(|ask| counts.get(&ask.partition) == Some(&ask.most));
         let items = leased.into_iter().map(|leased| (leased.lane, leased)).collect();
         Ok(LeaseBatch { items, more, again_at: None })

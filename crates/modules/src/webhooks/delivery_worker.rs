@@ -109,8 +109,8 @@ impl WebhookPolicy {
         let jobs = &self.dispatch.jobs;
         match result {
             JobResult::GiveBack { job, token } => {
-                jobs.give_back(*job, *token).await?;
-                tracing::warn!(job, "webhook lease too short for its request; job given back");
+                let answered = jobs.give_back(*job, *token).await?;
+                tracing::warn!(job, ?answered, "webhook lease too short for its request; job given back");
             }
             JobResult::Report(report, gone) => {
                 let answered = jobs.report(report.clone()).await?;

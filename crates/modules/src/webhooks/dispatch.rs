@@ -83,7 +83,7 @@ impl Dispatch {
         match self.jobs.give_back(job, token).await {
             Ok(_) => tracing::warn!(job, "webhook lease answered too late; job given back"),
             Err(error) => {
-                tracing::warn!(job, %error, "webhook job not given back; it waits until its lease expires")
+                tracing::warn!(job, %error, "webhook job not given back; it waits until its lease expires");
             }
         }
     }

@@ -57,8 +57,8 @@ impl MembershipStore for Senders {
 
     async fn leave(&self, id: &str) -> Result<(), store::Error> {
         let Side::Postgres(server) = self.0.side(Part::Worker)? else { return Ok(()) };
-        let left = server.query_within(ANSWERED_WITHIN, include_str!("postgres/leave.sql"), &[&id]);
-        left.await.map(drop)
+        let sql = include_str!("postgres/leave.sql");
+        server.query_within(ANSWERED_WITHIN, sql, &[&id]).await.map(drop)
     }
 
     async fn outside_leases(&self, id: &str) -> Result<OutsideLeases<i64>, store::Error> {

@@ -331,8 +331,8 @@ async fn beside_very_many_endpoints_that_rest_the_others_go_on_and_new_ones_are_
         let nobody = Service::always(|| Reply::http(500, "")).await;
         let lanes = Limiter::new(LimiterSettings {
             failures_in_a_row: 1,
-            first_rest: Duration::from_secs(600),
-            longest_rest: Duration::from_secs(600),
+            first_pause: Duration::from_secs(600),
+            longest_pause: Duration::from_secs(600),
             ..LimiterSettings::default()
         });
         let working = subscribe(&stage, service.url(), |_| {}).await;

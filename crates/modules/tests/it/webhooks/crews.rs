@@ -10,7 +10,7 @@ use backstitch::inbox::Answer;
 use backstitch::kernel::delivery::Status;
 use backstitch::{Desk as _, StepError, Work};
 use backstitch_modules::webhooks::egress::Egress;
-use backstitch_modules::webhooks::{Counter, Dispatch, Nobody, Subscription, Terms};
+use backstitch_modules::webhooks::{Counter, Dispatch, Nobody, Subscription, Terms, membership};
 use backstitch_testkit::service::{Reply, Service};
 use tokio::sync::Semaphore;
 
@@ -19,7 +19,7 @@ use crate::webhooks::stage::{LEASE, Stage};
 
 const HOUR: Duration = Duration::from_secs(3600);
 /// Looks for the others whenever something is wanted, and takes what it gains at once.
-const AT_ONCE: Settings = MembershipSettings { every: Duration::ZERO, gone_after: HOUR };
+const AT_ONCE: MembershipSettings = MembershipSettings { every: Duration::ZERO, gone_after: HOUR };
 
 /// A node that hands out attempts.
 struct Node {
@@ -29,7 +29,7 @@ struct Node {
 }
 
 impl Node {
-    async fn on(stage: &Stage, settings: Settings) -> Self {
+    async fn on(stage: &Stage, settings: MembershipSettings) -> Self {
         let lanes = Limiter::new(LimiterSettings { failures_in_a_row: 1, ..LimiterSettings::default() });
         let webhooks = stage.another().await;
         let crew = Arc::new(membership(&webhooks.jobs, settings));
@@ -255,7 +255,7 @@ async fn a_node_that_the_others_may_count_no_more_hands_out_nothing() {
     known.dispatch.leave().await;
     assert_eq!(known.lease(1).await.len(), 1);
     let short = Duration::from_millis(30);
-    let forgotten = Node::on(&stage, Settings { gone_after: short, ..AT_ONCE }).await;
+    let forgotten = Node::on(&stage, MembershipSettings { gone_after: short, ..AT_ONCE }).await;
     until_it_leases(&forgotten).await;
     stage.execute("revoke insert on webhook_senders from backstitch_worker").await.unwrap();
     tokio::time::sleep(short).await;

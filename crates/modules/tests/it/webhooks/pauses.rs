@@ -8,7 +8,7 @@ use backstitch::Desk as _;
 use backstitch::delivery::limiter::{Limiter, LimiterSettings, Verdict};
 use backstitch::delivery::membership::MembershipSettings;
 use backstitch::kernel::delivery::Status;
-use backstitch_modules::webhooks::{Counter, Nobody, Pause, PauseWriter, Report, Webhooks};
+use backstitch_modules::webhooks::{Counter, Nobody, Pause, PauseWriter, Report, Webhooks, membership};
 use backstitch_testkit::service::{Reply, Service};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
@@ -34,8 +34,11 @@ struct Node {
 
 impl Node {
     async fn on(stage: &Stage, webhooks: &Webhooks) -> Self {
-        let settings =
-            LimiterSettings { failures_in_a_row: FAILURES, first_rest: MINUTE, ..LimiterSettings::default() };
+        let settings = LimiterSettings {
+            failures_in_a_row: FAILURES,
+            first_pause: MINUTE,
+            ..LimiterSettings::default()
+        };
         let lanes = Limiter::new(settings);
         // It tells of itself, and takes what it gains, whenever something is wanted.
         let settings = MembershipSettings { every: Duration::ZERO, ..MembershipSettings::default() };
@@ -261,7 +264,7 @@ async fn rejected_pause_write_holds_up_no_delivery() {
         subscribe(&stage, service.url(), |_| ()).await;
         let lanes = Limiter::new(LimiterSettings {
             failures_in_a_row: 1,
-            first_rest: MINUTE,
+            first_pause: MINUTE,
             ..LimiterSettings::default()
         });
         let dispatch = stage.dispatch_within(lanes.clone());

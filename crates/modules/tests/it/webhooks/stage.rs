@@ -16,8 +16,8 @@ use backstitch_modules::randomness::SystemRandomness;
 use backstitch_modules::webhooks::egress::Egress;
 use backstitch_modules::webhooks::vault::Vault;
 use backstitch_modules::webhooks::{
-    self, Accepted, Answered, Ask, Dispatch, Leased, NewEvent, Registrar, Report, Saga, Subscription, Terms,
-    Webhooks,
+    self, Accepted, Answered, Ask, Dispatch, Leased, Membership, NewEvent, Registrar, Report, Saga,
+    Subscription, Terms, Webhooks, membership,
 };
 use backstitch_testkit::shelf::Shelf;
 use backstitch_testkit::{obstacle, postgres, reopen, unguarded};

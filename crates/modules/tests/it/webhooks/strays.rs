@@ -6,7 +6,7 @@ use backstitch::delivery::limiter::{Limiter, LimiterSettings};
 use backstitch::delivery::membership::MembershipSettings;
 use backstitch::inbox::Answer;
 use backstitch::{Desk as _, Work, secs};
-use backstitch_modules::webhooks::{Counter, Dispatch, Nobody, QUEUE};
+use backstitch_modules::webhooks::{Counter, Dispatch, Nobody, QUEUE, membership};
 use backstitch_testkit::service::{Reply, Service};
 use tokio_util::task::AbortOnDropHandle;
 

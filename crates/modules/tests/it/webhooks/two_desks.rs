@@ -46,7 +46,7 @@ impl Node {
         self.heard.0.lock().unwrap().clone()
     }
 
-    fn closed(&self, lane: i64) -> Option<Why> {
+    fn closed(&self, lane: i64) -> Option<RefusalReason> {
         self.lanes.refusal(&lane).map(|wait| wait.reason)
     }
 }
@@ -79,18 +79,18 @@ async fn what_another_node_handed_out_is_judged_by_whoever_hears_the_answer() {
         let ([here, there], work) = handed_out(&stage, 4).await;
         there.fail(&work[0], error("http_503").with_retry_after(secs(60))).await.unwrap();
         assert_eq!(
-            there.refusal(&subscription.id),
+            there.closed(subscription.id),
             Some(RefusalReason::RetryAfter),
             "it asked to be left alone"
         );
         there.fail(&work[1], error("http_500")).await.unwrap();
-        assert_eq!(there.refusal(&subscription.id), Some(RefusalReason::BreakerOpen));
+        assert_eq!(there.closed(subscription.id), Some(RefusalReason::BreakerOpen));
         assert_eq!(there.heard(), [None, None], "each is counted, though nobody here knows how long it took");
 
-        assert_eq!(here.refusal(&subscription.id), None);
+        assert_eq!(here.closed(subscription.id), None);
         here.counter.free_places().await.unwrap();
         assert_eq!(
-            here.refusal(&subscription.id),
+            here.closed(subscription.id),
             Some(RefusalReason::BreakerOpen),
             "what was answered is read by the first"
         );
@@ -228,6 +228,6 @@ async fn an_answer_that_could_not_be_written_is_judged_when_it_comes_again() {
         here.fail(work, error("http_500")).await.unwrap();
     }
     assert_eq!(here.lanes.free(), taken + 2);
-    assert_eq!(here.refusal(&subscription.id), Some(RefusalReason::BreakerOpen));
+    assert_eq!(here.closed(subscription.id), Some(RefusalReason::BreakerOpen));
     assert!(here.heard().iter().all(Option::is_some) && here.heard().len() == 2, "{:?}", here.heard());
 }
