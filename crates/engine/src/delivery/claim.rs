@@ -159,6 +159,7 @@ impl<P: ClaimPolicy> Claimer<P> {
         claimant: P::Claimant,
     ) -> Result<ClaimBatch<P>, P::Error> {
         let mut batch = ClaimBatch { claimed: Vec::new(), summary: PollSummary::default() };
+        self.policy.prepare().await?;
         let polled = match scope {
             PollScope::All => self.poll_all(most, claimant, &mut batch).await,
             PollScope::These(keys) => self.poll_these(keys, most, claimant, &mut batch).await,
@@ -183,6 +184,7 @@ impl<P: ClaimPolicy> Claimer<P> {
         let first = self.served().clone();
         let (mut after, mut has_wrapped) = (first.clone(), first.is_none());
         while batch.claimed.len() < most && self.limiter.free() > 0 {
+            // Of very many partitions the shares may have changed since the first page.
             self.policy.prepare().await?;
             let mut page = self.policy.page(after.as_ref()).await?;
             if has_wrapped && let Some(first) = &first {
@@ -220,7 +222,6 @@ impl<P: ClaimPolicy> Claimer<P> {
         claimant: P::Claimant,
         batch: &mut ClaimBatch<P>,
     ) -> Result<(), P::Error> {
-        self.policy.prepare().await?;
         if self.limiter.free() > 0 {
             let page = self.policy.chosen(keys).await?;
             self.claim_page(page, most, claimant, batch).await?;

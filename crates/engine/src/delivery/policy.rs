@@ -32,7 +32,7 @@ pub trait ClaimPolicy: Send + Sync + 'static {
     /// Why the store did not answer.
     type Error: Display + Send;
 
-    /// Called before each page of partitions: sends a heartbeat where nodes share limits.
+    /// Called before each claim and each of its pages, and while attempts end: sends a heartbeat where nodes share limits.
     fn prepare(&self) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
     /// Partitions with due items after this one, in the order of their keys.
@@ -159,6 +159,8 @@ pub struct Schedule {
     pub pace: Pace,
     /// Batches of settlements that are written at the same time.
     pub settlers: usize,
+    /// A durable result lets items be claimed that wait behind it, so it is a reason to poll.
+    pub poll_when_settled: bool,
 }
 
 /// How an attempt ended.

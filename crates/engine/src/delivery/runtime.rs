@@ -119,6 +119,8 @@ impl<P: DeliveryPolicy> Claiming<'_, P> {
     ) -> Result<PollSummary<Key<P>>, StoreError<P>> {
         let policy = &self.runtime.policy;
         if self.workers.backlog.is_full() {
+            // What is attempted keeps its share of the limits.
+            policy.claimer().policy().prepare().await?;
             return Ok(PollSummary::default());
         }
         policy.maintain().await?;

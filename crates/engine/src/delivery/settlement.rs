@@ -9,7 +9,7 @@ use futures::stream::FuturesUnordered;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-use super::policy::{DeliveryPolicy, Finished, Unsettled};
+use super::policy::{DeliveryPolicy, Finished, Schedule, Unsettled};
 
 /// Settlements of one batch at most.
 pub(super) const MAX_BATCH: usize = 4096;
@@ -43,8 +43,8 @@ pub(super) struct Settling<P: DeliveryPolicy> {
     policy: Arc<P>,
     finished: mpsc::UnboundedReceiver<Finished<P::Settlement>>,
     backlog: Arc<Backlog>,
-    /// Told when something has become durable.
-    settled: Arc<Notify>,
+    /// Told when there may be items to claim.
+    claimable: Arc<Notify>,
     waiting: Vec<Finished<P::Settlement>>,
     /// When to try again after the store did not answer.
     again_at: Option<Instant>,
@@ -59,13 +59,13 @@ impl<P: DeliveryPolicy> Settling<P> {
         policy: Arc<P>,
         finished: mpsc::UnboundedReceiver<Finished<P::Settlement>>,
         backlog: Arc<Backlog>,
-        settled: Arc<Notify>,
+        claimable: Arc<Notify>,
     ) -> Self {
         Self {
             policy,
             finished,
             backlog,
-            settled,
+            claimable,
             waiting: Vec::new(),
             again_at: None,
             rejected: Vec::new(),
@@ -76,7 +76,8 @@ impl<P: DeliveryPolicy> Settling<P> {
     /// Settles until nothing more comes and all of it is durable, or its lease has expired. Rejected settlements are left then: a
     /// shutdown does not wait for a repair.
     pub(super) async fn run(mut self) {
-        let settlers = self.policy.schedule().settlers.max(1);
+        let Schedule { settlers, poll_when_settled, .. } = self.policy.schedule();
+        let settlers = settlers.max(1);
         let mut in_flight = FuturesUnordered::new();
         let mut is_open = true;
         while is_open || !self.waiting.is_empty() || !in_flight.is_empty() {
@@ -89,7 +90,11 @@ impl<P: DeliveryPolicy> Settling<P> {
             }
             let again_at = self.again_at.into_iter().chain(self.rejected_again_at).min();
             tokio::select! {
-                Some((batch, unsettled)) = in_flight.next() => self.learn(batch, unsettled),
+                Some((batch, unsettled)) = in_flight.next() => {
+                    if self.learn(batch, unsettled) > 0 && poll_when_settled {
+                        self.claimable.notify_one();
+                    }
+                }
                 count = self.finished.recv_many(&mut self.waiting, MAX_BATCH), if is_open => {
                     is_open = count > 0;
                 }
@@ -111,7 +116,8 @@ impl<P: DeliveryPolicy> Settling<P> {
         self.waiting.extend(leased);
     }
 
-    fn learn(&mut self, batch: Vec<Finished<P::Settlement>>, unsettled: Unsettled) {
+    /// Returns how many of a batch are durable.
+    fn learn(&mut self, batch: Vec<Finished<P::Settlement>>, unsettled: Unsettled) -> usize {
         let size = batch.len();
         let mut batch: Vec<_> = batch.into_iter().map(Some).collect();
         let mut take = |places: Vec<usize>| {
@@ -129,9 +135,7 @@ impl<P: DeliveryPolicy> Settling<P> {
         if !failed.is_empty() {
             self.keep(failed, unsettled.error.as_deref().unwrap_or_default());
         }
-        if durable > 0 {
-            self.settled.notify_one();
-        }
+        durable
     }
 
     fn keep(&mut self, failed: Vec<Finished<P::Settlement>>, error: &str) {

@@ -166,6 +166,7 @@ impl DeliveryPolicy for OutboxPolicy {
             store_retry: tick,
             pace: if self.shared.store.is_shared() { Pace::new(LONGEST_PACE) } else { Pace::unlimited() },
             settlers: 1,
+            poll_when_settled: true,
         }
     }
 

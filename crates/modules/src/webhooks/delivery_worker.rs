@@ -147,6 +147,7 @@ impl DeliveryPolicy for WebhookPolicy {
             store_retry: STORE_RETRY,
             pace: base.pace(),
             settlers: base.writers(),
+            poll_when_settled: false,
         }
     }
 

@@ -24,18 +24,18 @@ impl Observer for Heard {
 /// A node that hands out deliveries.
 struct Node {
     counter: Counter,
-    lanes: Limiter<i64>,
+    limiter: Limiter<i64>,
     heard: Arc<Heard>,
 }
 
 impl Node {
     async fn on(stage: &Stage) -> Self {
         let settings = LimiterSettings { failures_in_a_row: 2, ..LimiterSettings::default() };
-        let (lanes, heard) = (Limiter::new(settings), Arc::new(Heard::default()));
+        let (limiter, heard) = (Limiter::new(settings), Arc::new(Heard::default()));
         let node = stage.another().await;
-        let dispatch = stage.dispatch_as(stage.crew.clone(), &node, lanes.clone());
+        let dispatch = stage.dispatch_as(stage.membership.clone(), &node, limiter.clone());
         let counter = Counter::of(dispatch, node.subscriptions, heard.clone());
-        Self { counter, lanes, heard }
+        Self { counter, limiter, heard }
     }
 
     async fn fail(&self, work: &Work, error: StepError) -> Result<(), backstitch::Error> {
@@ -47,7 +47,7 @@ impl Node {
     }
 
     fn closed(&self, lane: i64) -> Option<RefusalReason> {
-        self.lanes.refusal(&lane).map(|wait| wait.reason)
+        self.limiter.refusal(&lane).map(|wait| wait.reason)
     }
 }
 
@@ -219,15 +219,15 @@ async fn an_answer_that_could_not_be_written_is_judged_when_it_comes_again() {
     let stage = Stage::postgres().await;
     let subscription = stage.subscribe(&["*"], 8).await;
     let ([here, _there], work) = handed_out(&stage, 2).await;
-    let taken = here.lanes.free();
+    let taken = here.limiter.free();
     stage.execute("revoke insert on job_results from backstitch_worker").await.unwrap();
     assert!(here.fail(&work[0], error("http_500")).await.is_err());
-    assert_eq!((here.lanes.free(), here.heard().len()), (taken, 0), "the worker has it still");
+    assert_eq!((here.limiter.free(), here.heard().len()), (taken, 0), "the worker has it still");
     stage.execute("grant insert on job_results to backstitch_worker").await.unwrap();
     for work in &work {
         here.fail(work, error("http_500")).await.unwrap();
     }
-    assert_eq!(here.lanes.free(), taken + 2);
+    assert_eq!(here.limiter.free(), taken + 2);
     assert_eq!(here.closed(subscription.id), Some(RefusalReason::BreakerOpen));
     assert!(here.heard().iter().all(Option::is_some) && here.heard().len() == 2, "{:?}", here.heard());
 }
