@@ -231,7 +231,7 @@ async fn attempt_that_hangs_or_panics_is_judged() {
 
 #[tokio::test(start_paused = true)]
 async fn item_leased_too_late_is_given_back() {
-    let items = Items { due: Mutex::new([0].into()), lease_takes: LEASE - TIMEOUT + secs(1) };
+    let items = Items { due: Mutex::new([0].into()), lease_takes: secs(11) };
     let post = deliver(Post::on(items, Receiver::Answers(secs(1))), secs(30)).await;
     assert_eq!(post.durable(), [(0, "given back")]);
     assert_eq!(post.most_running.load(Ordering::Relaxed), 0);
