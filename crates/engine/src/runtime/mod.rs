@@ -43,7 +43,7 @@ use crate::work::Desks;
 
 use active_sagas::ActiveSagas;
 pub(crate) use active_sagas::{ActiveSaga, End, RunSlot};
-pub use arriving::ArrivingAnswers;
+pub use arriving::{ArrivingAnswer, ArrivingAnswers};
 use executor::Committer;
 use liveness::Liveness;
 pub(crate) use room::{AttemptLimits, Grant};
@@ -323,6 +323,11 @@ impl Shared {
     /// The same for what is spawned elsewhere.
     pub(crate) fn tracked<F: Future>(&self, work: F) -> TrackedFuture<F> {
         self.tasks.track_future(work)
+    }
+
+    /// The same for a runtime that spawns many.
+    pub(crate) fn task_tracker(&self) -> TaskTracker {
+        self.tasks.clone()
     }
 
     /// Held by a loop that has something in flight which a shutdown is to wait for.
