@@ -5,7 +5,6 @@ pub mod archive;
 pub mod declaration;
 pub mod depth;
 pub mod http_call;
-mod job_words;
 pub mod key_file;
 pub mod lifecycles;
 mod masked_url;

@@ -10,7 +10,7 @@ use backstitch::store::postgres::{Acting, PostgresStore};
 use backstitch::store::product::Database;
 use backstitch::store::sqlite::SqliteStore;
 use backstitch::store::{self, Store};
-use backstitch::{Engine, Offers, Timestamp};
+use backstitch::{Engine, Timestamp, WorkerWaker};
 use tokio::sync::Notify;
 
 use super::error::Error;
@@ -100,7 +100,7 @@ pub(super) struct Base {
     /// There may be jobs to lease.
     pub(super) jobs: Notify,
     /// The same for outside workers.
-    offers: Offers,
+    workers: WorkerWaker,
     offered: AtomicU64,
 }
 
@@ -134,7 +134,7 @@ impl Base {
             waiting: Notify::new(),
             reported: Notify::new(),
             jobs: Notify::new(),
-            offers: engine.offers(),
+            workers: engine.worker_waker(),
             offered: AtomicU64::new(0),
         })
     }
@@ -198,6 +198,6 @@ impl Base {
     pub(super) fn work_soon(&self) {
         self.offered.fetch_add(1, Ordering::Relaxed);
         self.jobs.notify_one();
-        self.offers.tell();
+        self.workers.wake();
     }
 }

@@ -3,7 +3,7 @@
 //! Parts, each with its own rights in the database: [`Ingest`] takes events and makes deliveries of them; the
 //! [`Orchestrator`] alone decides where a delivery stands; [`Jobs`] are what workers lease, and report on;
 //! [`DeadLetters`] keeps what was given up, and sends it after all; [`Subscriptions`] says who wants what. Retention
-//! prunes what is over. Attempts are made by a [`Courier`] in this process, or by workers outside over a [`Counter`]; the
+//! prunes what is over. Attempts are made by a [`Courier`] in this process, or by workers outside over a [`DeliveryQueue`]; the
 //! nodes of a [`Crew`] share what endpoints get.
 //!
 //! ```no_run
@@ -36,7 +36,6 @@ mod courier;
 pub mod crew;
 mod dead_letters;
 mod deliveries;
-mod desk;
 mod dispatch;
 pub mod egress;
 mod error;
@@ -67,6 +66,7 @@ mod subscription;
 mod subscriptions;
 pub mod vault;
 mod wish;
+mod worker_queue;
 
 use std::sync::Arc;
 
@@ -77,7 +77,6 @@ pub use courier::Courier;
 pub use crew::Crew;
 pub use dead_letters::{DeadLetter, DeadLetters, LetterConflict, Requeueable, Requeued, RequeuedMany, Which};
 pub use deliveries::{Attempt, Deliveries, Event, Filter, OldestDue, Saga};
-pub use desk::{Counter, QUEUE};
 pub use dispatch::Dispatch;
 pub use error::{BadTerms, Error, Mistake};
 pub use event_type::{check_patterns, check_type};
@@ -100,6 +99,7 @@ pub use status::{delivery_status, delivery_word};
 pub use subscription::{Defaulted, Disabled, RetryDefaults, Sealed, Secrets, Subscription, Terms};
 pub use subscriptions::{Backlog, GONE, Subscriptions};
 pub use wish::{MASK, NewSubscription, SubscriptionChange};
+pub use worker_queue::{DeliveryQueue, QUEUE};
 
 use base::Base;
 

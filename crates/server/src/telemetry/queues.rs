@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use backstitch::jobs::QUEUE_DEPTHS;
 use backstitch::store::Error;
 use backstitch::store::product::Database;
 use backstitch::{Engine, Timestamp};
@@ -25,7 +26,7 @@ pub(crate) async fn queue_depths(engine: &Engine) -> Result<BTreeMap<String, Que
     let rows: Vec<Row> = match engine.database() {
         Database::Sqlite(file) => {
             let read = |connection: &rusqlite::Connection| {
-                let sql = include_str!("../../queries/sqlite/job_queues.sql");
+                let sql = QUEUE_DEPTHS.sqlite;
                 let mut statement = connection.prepare_cached(sql)?;
                 let rows = statement
                     .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
@@ -34,8 +35,7 @@ pub(crate) async fn queue_depths(engine: &Engine) -> Result<BTreeMap<String, Que
             file.read_product(read).await?
         }
         Database::Postgres(server) => {
-            let rows =
-                server.read_product(include_str!("../../queries/postgres/job_queues.sql"), &[]).await?;
+            let rows = server.read_product(QUEUE_DEPTHS.postgres, &[]).await?;
             let row = |row: &tokio_postgres::Row| {
                 Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?))
             };

@@ -52,6 +52,7 @@ pub use durability::confirm;
 pub use messages::publish_in;
 pub use schema::migrate;
 pub use session::{WRITER_SETTINGS, WRITERS, check_sessions, pool_at};
+pub(crate) use values::{get, get_time, is_text, limit, micros, millis, readable};
 pub use values::{time, timestamp};
 
 macro_rules! sql {

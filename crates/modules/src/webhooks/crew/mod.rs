@@ -24,6 +24,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use backstitch::jobs::{JobSql, LEASE_HOLDERS};
 use backstitch::store;
 use backstitch::store::postgres::Acting;
 use tokio::time::Instant;
@@ -33,18 +34,13 @@ use super::base::{Base, Part, Side};
 use super::error::Error;
 use super::jobs::Jobs;
 use super::lanes::Limits;
-use crate::question::{Record, Statement, answered, column_unreadable};
+use crate::question::{Record, answered, column_unreadable};
 use outside::{Counts, Outside};
 use part::Standing;
 use view::View;
 
 /// A database that does not answer holds up what is handed out, or a shutdown, for no longer.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
-
-const WITH_WORKERS: Statement = Statement {
-    sqlite: include_str!("../../../queries/sqlite/webhooks/with_workers.sql"),
-    postgres: include_str!("../../../queries/postgres/webhooks/with_workers.sql"),
-};
 
 /// How often nodes tell of themselves, and for how long they are believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,16 +165,22 @@ impl Crew {
     /// Sees what workers have from processes that had this file before.
     async fn look_back(&self) -> Result<(), Error> {
         if self.outside().is_due(Instant::now()) {
-            let rows = self.base.read(Part::Worker, WITH_WORKERS, vec![self.id.as_str().into()]).await?;
+            let JobSql { sqlite, postgres } = LEASE_HOLDERS;
+            let rows = self.base.read_text(Part::Worker, sqlite, postgres, Vec::new()).await?;
             let crew = BTreeSet::from([self.id.clone()]);
-            self.outside().see(counts(&rows)?, crew, Instant::now());
+            let mut counts = counts(&rows)?;
+            for of_lane in counts.values_mut() {
+                of_lane.retain(|(node, _)| *node != self.id);
+            }
+            counts.retain(|_, of_lane| !of_lane.is_empty());
+            self.outside().see(counts, crew, Instant::now());
         }
         Ok(())
     }
 
     /// Sees what workers have from which node, of which these share the limits.
     async fn see_workers(&self, server: &Acting, crew: BTreeSet<String>) -> Result<(), store::Error> {
-        let rows = server.query_within(ANSWERED_WITHIN, WITH_WORKERS.postgres, &[]).await?;
+        let rows = server.query_within(ANSWERED_WITHIN, LEASE_HOLDERS.postgres, &[]).await?;
         self.outside().see(counts(&answered(&rows)?)?, crew, Instant::now());
         Ok(())
     }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::kernel::delivery::Status;
-use backstitch::{Desk as _, secs};
+use backstitch::{WorkerQueue as _, secs};
 use backstitch_modules::webhooks::lanes::{self, Lanes};
-use backstitch_modules::webhooks::{Counter, Nobody, QUEUE};
+use backstitch_modules::webhooks::{DeliveryQueue, Nobody, QUEUE};
 use backstitch_testkit::service::{Reply, Service};
 use tokio_postgres::Client;
 
@@ -74,7 +74,7 @@ async fn a_worker_is_promised_no_lease_that_was_answered_too_late() {
     let lanes = Lanes::new(lanes::Settings::default());
     let (dispatch, subscriptions) =
         (stage.dispatch_within(lanes.clone()), stage.webhooks.subscriptions.clone());
-    let counter = Counter::of(dispatch, subscriptions, Arc::new(Nobody));
+    let counter = DeliveryQueue::of(dispatch, subscriptions, Arc::new(Nobody));
     let (all, holding) = (lanes.free(), hold_up_leases(&stage).await);
     let (late, ()) = tokio::join!(counter.lease(&[QUEUE], 10, secs(1)), answer_late(&stage, holding));
     assert!(late.unwrap().is_empty());

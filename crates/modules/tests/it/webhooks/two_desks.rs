@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use backstitch::inbox::Answer;
-use backstitch::{Desk as _, StepError, Subject, Work, secs};
+use backstitch::{StepError, Subject, Work, WorkerQueue as _, secs};
 use backstitch_modules::webhooks::egress::Egress;
 use backstitch_modules::webhooks::lanes::{self, Lanes, Why};
-use backstitch_modules::webhooks::{Attempt, Attempted, Counter, GONE, Observer, QUEUE, Terms};
+use backstitch_modules::webhooks::{Attempt, Attempted, DeliveryQueue, GONE, Observer, QUEUE, Terms};
 
 use crate::webhooks::stage::Stage;
 
@@ -23,7 +23,7 @@ impl Observer for Heard {
 
 /// A node that hands out deliveries.
 struct Node {
-    counter: Counter,
+    counter: DeliveryQueue,
     lanes: Lanes,
     heard: Arc<Heard>,
 }
@@ -34,7 +34,7 @@ impl Node {
         let (lanes, heard) = (Lanes::new(settings), Arc::new(Heard::default()));
         let node = stage.another().await;
         let dispatch = stage.dispatch_as(stage.crew.clone(), &node, lanes.clone());
-        let counter = Counter::of(dispatch, node.subscriptions, heard.clone());
+        let counter = DeliveryQueue::of(dispatch, node.subscriptions, heard.clone());
         Self { counter, lanes, heard }
     }
 

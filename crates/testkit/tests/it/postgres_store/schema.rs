@@ -99,7 +99,7 @@ async fn every_statement_fits_the_schema() {
     session.batch_execute("set search_path = backstitch").await.unwrap();
     let engine = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine");
     let mut prepared = 0;
-    for folder in ["queries/postgres", "src/store/postgres"] {
+    for folder in ["queries/postgres", "src/store/postgres", "src/jobs/postgres"] {
         for entry in std::fs::read_dir(engine.join(folder)).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_some_and(|extension| extension == "sql") {

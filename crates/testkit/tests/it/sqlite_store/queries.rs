@@ -15,7 +15,7 @@ fn queries() -> (Place, Connection, Vec<(String, String)>) {
     let connection = place.beside();
     allow_guarded_writes(&connection).unwrap();
     let engine = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine");
-    let mut files: Vec<PathBuf> = ["queries/sqlite", "src/store/sqlite"]
+    let mut files: Vec<PathBuf> = ["queries/sqlite", "src/store/sqlite", "src/jobs/sqlite"]
         .iter()
         .flat_map(|folder| fs::read_dir(engine.join(folder)).unwrap())
         .map(|entry| entry.unwrap().path())

@@ -1,0 +1,8 @@
+-- Jobs of a partition that no worker has leased.
+select status, token, until, attempts, expiries, id, delivery_id, lane, last_error
+from jobs indexed by jobs_due_in_lane
+where
+    status = 'Pending' and lane = ?1
+    and id not in (select cast(item as integer) from parked_items where area = ?4 and retry_at > ?3)
+order by id
+limit ?2
