@@ -97,7 +97,15 @@ fn routes_and_command_lines_stay_in_their_crates() {
 #[test]
 fn only_the_engine_accesses_the_tables_of_jobs() {
     let crates = repository::root().join("crates");
-    let accesses = ["from jobs", "into jobs", "update jobs", "update or fail jobs", "join jobs", "job_results", "jobs_id_seq"];
+    let accesses = [
+        "from jobs",
+        "into jobs",
+        "update jobs",
+        "update or fail jobs",
+        "join jobs",
+        "job_results",
+        "jobs_id_seq",
+    ];
     let mut found = Vec::new();
     for folder in ["modules/src", "modules/queries", "server/src", "server/queries"] {
         for path in repository::files_under(&crates.join(folder)) {

@@ -169,7 +169,11 @@ fn asked_of_a_file() -> Vec<((&'static str, &'static str), Values, &'static str)
             vec![text("DeadLettered"), number(50_000), number(51)],
             "idx_saga_status (status=? AND rowid<?)",
         ),
-        (queued!("due_in_partition"), vec![number(4), number(LATER), number(100), text("x")], "jobs_due_in_lane"),
+        (
+            queued!("due_in_partition"),
+            vec![number(4), number(LATER), number(100), text("x")],
+            "jobs_due_in_lane",
+        ),
         (
             ("PARTITIONS", jobs::PARTITIONS.sqlite),
             vec![number(0), number(100), text("x"), number(LATER)],
@@ -195,11 +199,7 @@ fn asked_of_a_file() -> Vec<((&'static str, &'static str), Values, &'static str)
             "idx_dead_letter_created",
         ),
         (both!("sqlite", "unrequeued"), vec![], "idx_waiting_letter_subscription"),
-        (
-            both!("sqlite", "disabled_subscriptions"),
-            vec![number(0), number(10)],
-            "idx_subscription_disabled",
-        ),
+        (both!("sqlite", "disabled_subscriptions"), vec![number(0), number(10)], "idx_subscription_disabled"),
         (
             both!("sqlite", "conditions"),
             vec![text("[1,2]"), number(100), number(1001)],
@@ -429,11 +429,7 @@ async fn s10_1_queries_by_status_and_time_use_their_index_on_postgres() {
         (both!("postgres", "replay"), vec![&chosen, &none, &code, &later], &["webhook_events_pkey"]),
         (both!("postgres", "requeue"), vec![&chosen, &later], &["dead_letters_pkey", "webhook_events_pkey"]),
         (server!("apply_results"), vec![&ids, &ids, &words, &counts, &times, &words], &[BY_ITS_NUMBER]),
-        (
-            queued_on_server!("enqueue_items"),
-            vec![&ids, &ids, &enqueued, &queue],
-            &["jobs_active_delivery"],
-        ),
+        (queued_on_server!("enqueue_items"), vec![&ids, &ids, &enqueued, &queue], &["jobs_active_delivery"]),
     ];
     asked.extend(asked_by_the_doctor(&epoch, &later, &hundred));
     asked.extend(asked_now_and_then());
@@ -483,9 +479,7 @@ async fn explain_lists(stage: &Stage, session: &Client) {
 
 /// What is asked whether or not anybody wants something.
 fn asked_now_and_then() -> [Question<'static>; 1] {
-    [
-        (("LEASE_HOLDERS", jobs::LEASE_HOLDERS.postgres), vec![], &["jobs_held"]),
-    ]
+    [(("LEASE_HOLDERS", jobs::LEASE_HOLDERS.postgres), vec![], &["jobs_held"])]
 }
 
 /// What is asked by whoever looks for what is wrong.
