@@ -63,6 +63,7 @@ mod in_transaction;
 pub mod inbox;
 mod insight;
 mod inspect;
+pub mod jobs;
 mod limit;
 mod options;
 pub mod outbox;
@@ -80,7 +81,6 @@ mod stuck_steps;
 pub mod testing;
 mod view;
 pub mod watch;
-mod work;
 
 pub use backstitch_kernel as kernel;
 #[cfg(feature = "planted-bugs")]
@@ -99,6 +99,7 @@ pub use error::Error;
 pub use event_handlers::EventSubscription;
 pub use event_view::{ErrorView, EventView};
 pub use insight::{Insight, StepPlan};
+pub use jobs::worker::{Answered, ExtendedLease, Subject, Work, WorkerQueue, WorkerWaker};
 pub use limit::{KeyedLimits, Limit, LimitPermit, LimitScope};
 pub use options::Options;
 pub use outbox::{Announced, NoSuchEvent, sink};
@@ -111,7 +112,6 @@ pub use step_failure::{StepFailure, StepResult};
 pub use store::{Cursor, Filter, Health, InvalidSchemaName, Page, SchemaName, StuckStep, Summary};
 pub use view::{SagaState, StepView};
 pub use watch::{Gap, SagaEvent};
-pub use work::{Answered, Desk, ExtendedLease, Offers, Subject, Work};
 
 /// Compiles what the README shows.
 #[cfg(doctest)]

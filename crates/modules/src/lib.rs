@@ -6,7 +6,6 @@ pub mod declaration;
 pub mod depth;
 pub mod http_call;
 pub mod http_url;
-mod job_words;
 pub mod key_file;
 pub mod lifecycles;
 mod masked_url;

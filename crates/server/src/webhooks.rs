@@ -13,7 +13,7 @@ use backstitch_modules::webhooks::egress::{BadEgress, Egress};
 use backstitch_modules::webhooks::sender::{Sender, Settings};
 use backstitch_modules::webhooks::vault::{self, Vault};
 use backstitch_modules::webhooks::{
-    self, Counter, DeliveryWorker, Dispatch, Observer, PauseWriter, Registrar, Webhooks, membership,
+    self, DeliveryQueue, DeliveryWorker, Dispatch, Observer, PauseWriter, Registrar, Webhooks, membership,
 };
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
@@ -77,12 +77,12 @@ impl Hooks {
         let sending =
             secret.map(|secret| Sending::new(&parts, config, secret, observer.clone(), clock)).transpose()?;
         if let Some(sending) = &sending {
-            let counter = Arc::new(Counter::of(
+            let counter = Arc::new(DeliveryQueue::of(
                 sending.dispatch.clone(),
                 parts.subscriptions.clone(),
                 observer.clone(),
             ));
-            engine.open_desk(counter.clone());
+            engine.add_worker_queue(counter.clone());
             tasks.counter = Some(tokio::spawn(async move { counter.run().await }));
             tasks.pauses = Some(tokio::spawn(PauseWriter::of(sending.dispatch.clone()).run()));
             if config.webhooks.concurrency > 0 {

@@ -20,6 +20,10 @@ create table jobs (
     last_error  text,
     -- What to tell whoever looks after this installation if the job is given up.
     alert       text,
+    -- The node whose outside workers have leased it, and the version of the partition that they work by; nothing where the node
+    -- works on it itself.
+    lease_holder  text collate "C",
+    lease_version timestamptz,
     check ((saga_id is null) = (delivery_id is not null)),
     check ((lane is null) = (delivery_id is null))
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
@@ -33,6 +37,7 @@ create unique index jobs_active_delivery on jobs (delivery_id)
 create index jobs_due on jobs (queue, until, id) where status = 'Pending' and lane is null;
 create index jobs_due_in_lane on jobs (lane, id) where status = 'Pending' and lane is not null;
 create index jobs_leased on jobs (queue, until) where status = 'Leased';
+create index jobs_held on jobs (lane, lease_holder) where status = 'Leased' and lease_holder is not null;
 
 create trigger jobs_finished_never_change
     before update on jobs

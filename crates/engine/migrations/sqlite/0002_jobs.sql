@@ -19,6 +19,10 @@ create table jobs (
     -- What to tell whoever looks after this installation if the job is given up.
     alert       text,
     created_at  integer not null,
+    -- The node whose outside workers have leased it, and the version of the partition that they work by; nothing where the node
+    -- works on it itself.
+    lease_holder  text,
+    lease_version integer,
     check ((saga_id is null) = (delivery_id is not null)),
     check ((lane is null) = (delivery_id is null))
 ) strict;
@@ -32,6 +36,7 @@ create unique index jobs_active_delivery on jobs (delivery_id)
 create index jobs_due on jobs (queue, until) where status = 'Pending' and lane is null;
 create index jobs_due_in_lane on jobs (lane) where status = 'Pending' and lane is not null;
 create index jobs_leased on jobs (queue, until) where status = 'Leased';
+create index jobs_held on jobs (lane, lease_holder) where status = 'Leased' and lease_holder is not null;
 
 create trigger jobs_finished_never_change before update on jobs
 when old.status in ('Completed', 'Failed')

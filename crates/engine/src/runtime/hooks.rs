@@ -10,8 +10,8 @@ use tokio::sync::Semaphore;
 
 use super::catch_panic::{self, Ended};
 use super::{STORE_RETRY, Shared, attempts};
+use crate::jobs::{Job, JobOutcome, Settlement};
 use crate::store::isolation::Isolable as _;
-use crate::store::jobs::{Job, Report, Settlement};
 use crate::store::parked::{JOBS, park};
 use crate::store::{self, Stored};
 use crate::view::SagaState;
@@ -27,8 +27,8 @@ fn retries() -> Retry {
     Retry::exponential(5, Duration::from_secs(1)).with_cap(Duration::from_secs(60))
 }
 
-/// Calls hooks for as long as the engine runs. Each runs by itself, so that a slow one holds up no other; one that is
-/// cut short by a shutdown is given back, and the next process calls it again.
+/// Calls hooks for as long as the engine runs. Each runs in a task of its own, so that a slow one holds up no other. A shutdown returns
+/// unfinished hooks to their queue, however often that happens, and the next process calls them again.
 pub(super) async fn call_hooks(shared: Arc<Shared>) {
     let _busy = shared.busy();
     let room = Arc::new(Semaphore::new(AT_ONCE));
@@ -46,20 +46,21 @@ async fn call_due(shared: &Arc<Shared>, room: &Arc<Semaphore>) -> Result<(), sto
     if queues.is_empty() || free == 0 {
         return Ok(());
     }
-    for leased in shared.store.lease_jobs(&queues, LEASE, free).await?.leased {
+    for job in shared.store.lease_jobs(&queues, LEASE, free).await?.leased {
         // There is room: no other task takes any.
         let permit = room.clone().try_acquire_owned();
         let engine = shared.clone();
         shared.spawn(async move {
             let shared = engine;
-            let settlement = tokio::select! {
-                settlement = call(&shared, &leased.job) => settlement,
-                () = shared.stopped() => given_back(&leased.job),
+            let outcome = tokio::select! {
+                outcome = call(&shared, &job) => outcome,
+                () = shared.stopped() => JobOutcome::Returned,
             };
+            let settlement = Settlement::new(job.id, job.lease.token, outcome);
             let settled = shared.answer(shared.store.settle_jobs(&[settlement])).await;
             if let Err(error) = settled {
-                tracing::warn!(saga = %leased.job.saga, %error, "a hook's end is not on disk: it will be called again");
-                park_rejected(&shared, leased.job.id, error).await;
+                tracing::warn!(saga = %job.saga, %error, "a hook's end is not on disk: it will be called again");
+                park_rejected(&shared, job.id, error).await;
             }
             drop(permit);
             // A hook that was given up has left an alert.
@@ -80,16 +81,14 @@ async fn park_rejected(shared: &Shared, job: i64, error: store::Error) {
     }
 }
 
-async fn call(shared: &Shared, job: &Job) -> Settlement {
+async fn call(shared: &Shared, job: &Job) -> JobOutcome {
     let mut error = match catch_panic::run(TIMEOUT, call_hook(shared, job)).await {
-        Ended::Answered(Ok(())) => {
-            return Settlement { id: job.id, token: job.lease.token, report: Report::Completed };
-        }
+        Ended::Answered(Ok(())) => return JobOutcome::Completed,
         // The hook was not called, so this is none of its tries.
         Ended::Answered(Err(Failed::Away(why))) => {
             tracing::warn!(saga = %job.saga, why, "cannot read the saga of a hook");
             tokio::time::sleep(STORE_RETRY).await;
-            return given_back(job);
+            return JobOutcome::Returned;
         }
         Ended::Answered(Err(Failed::Said(error))) => error,
         Ended::Panicked(panic) => format!("the hook panicked: {}", catch_panic::text(panic.as_ref())),
@@ -101,12 +100,7 @@ async fn call(shared: &Shared, job: &Job) -> Settlement {
     if retry_after.is_none() {
         tracing::error!(saga = %job.saga, hook = %job.subject, %error, "a hook failed for good");
     }
-    Settlement { id: job.id, token: job.lease.token, report: Report::Failed { error, retry_after } }
-}
-
-/// A hook that the engine's end cuts short has done nothing wrong, however often that happens.
-fn given_back(job: &Job) -> Settlement {
-    Settlement { id: job.id, token: job.lease.token, report: Report::GivenBack }
+    JobOutcome::Failed { error, retry_after }
 }
 
 /// Why a hook has not done its work.

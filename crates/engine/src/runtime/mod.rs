@@ -31,6 +31,7 @@ use tokio_util::task::task_tracker::{TaskTrackerToken, TrackedFuture};
 use uuid::Uuid;
 
 use crate::clock::NeverBack;
+use crate::jobs::worker::WorkerQueues;
 use crate::limit::LimitScope;
 use crate::options::Options;
 use crate::outbox::{Publisher, start_publisher};
@@ -39,7 +40,6 @@ use crate::retention::Areas;
 use crate::store::nodes::{Epoch, Node, Notice};
 use crate::store::{self, Store};
 use crate::watch::{EventReaders, Polls, Watchers};
-use crate::work::Desks;
 
 use active_sagas::ActiveSagas;
 pub(crate) use active_sagas::{ActiveSaga, End, RunSlot};
@@ -92,7 +92,7 @@ pub(crate) struct Shared {
     /// There may be work for outside workers.
     pub(crate) work: Arc<Notify>,
     /// Whose work it may be, beside that of sagas.
-    pub(crate) desks: Desks,
+    pub(crate) worker_queues: WorkerQueues,
     /// What is removed once it is old enough.
     pub(crate) areas: Areas,
     pub(crate) counters: Counters,
@@ -162,7 +162,7 @@ impl Shared {
             definitions: Signal::default(),
             arriving: ArrivingAnswers::new(clock.clone(), store.is_shared()),
             work: Arc::default(),
-            desks: Desks::default(),
+            worker_queues: WorkerQueues::default(),
             areas: Areas::of(&store, &options.retention),
             counters: Counters::default(),
             epoch: AtomicI64::new(epoch),

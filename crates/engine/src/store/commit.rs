@@ -7,10 +7,10 @@ use backstitch_kernel::idempotency::Digest;
 use backstitch_kernel::saga::{Recorded, Status};
 use backstitch_kernel::{SagaId, StepId, Timestamp};
 
-use super::jobs::NewJob;
 use super::nodes::Epoch;
 use super::outbox::NewMessage;
 use super::product::ProductRow;
+use crate::jobs::NewJob;
 
 /// Everything one decision changes. It is written whole or not at all.
 #[derive(Clone, Debug)]

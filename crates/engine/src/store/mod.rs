@@ -9,7 +9,7 @@ pub mod documents;
 mod error;
 mod inbox;
 pub mod isolation;
-pub mod jobs;
+mod jobs;
 mod messages;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod migrations;

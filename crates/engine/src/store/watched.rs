@@ -13,7 +13,6 @@ use backstitch_kernel::{SagaId, Timestamp};
 use tokio::sync::mpsc;
 
 use super::diagnostics::{Footing, Survey};
-use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use super::nodes::{AdoptedBatch, AdoptedSaga, Epoch, Joined, Known, Node, Notice};
 use super::outbox::{
     Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
@@ -28,6 +27,7 @@ use super::{
     RetentionStore, SagaStore, Store, Stored, Summary, Verdict, Writers,
 };
 use crate::inbox::{Message, Posted};
+use crate::jobs::{Job, LeaseBatch, QueueState, Settled, Settlement, Withdrawal};
 
 /// Who watches a store.
 #[async_trait]
@@ -263,7 +263,12 @@ impl<W: Watch> InboxStore for Watched<W> {
 
 #[async_trait]
 impl<W: Watch> JobStore for Watched<W> {
-    async fn lease_jobs(&self, queues: &[String], lease: Duration, limit: usize) -> Result<Leasing, Error> {
+    async fn lease_jobs(
+        &self,
+        queues: &[String],
+        lease: Duration,
+        limit: usize,
+    ) -> Result<LeaseBatch, Error> {
         self.admitted().await?.lease_jobs(queues, lease, limit).await
     }
 
@@ -271,8 +276,17 @@ impl<W: Watch> JobStore for Watched<W> {
         self.admitted().await?.settle_jobs(settlements).await
     }
 
-    async fn answer_job(&self, answer: &Answer, at: Timestamp) -> Result<Settled, Error> {
-        self.admitted().await?.answer_job(answer, at).await
+    async fn queue_state(
+        &self,
+        queues: &[String],
+        area: &'static str,
+        limit: usize,
+    ) -> Result<QueueState, Error> {
+        self.admitted().await?.queue_state(queues, area, limit).await
+    }
+
+    async fn has_due_job(&self, owner: SagaId) -> Result<bool, Error> {
+        self.admitted().await?.has_due_job(owner).await
     }
 
     async fn withdraw_job(&self, withdrawal: &Withdrawal, at: Timestamp) -> Result<bool, Error> {

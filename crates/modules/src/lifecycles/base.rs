@@ -12,7 +12,7 @@ use backstitch::store::product::Database;
 use backstitch::store::sqlite::SqliteStore;
 use backstitch::store::{self, Store, Writers};
 use backstitch::watch::{Broadcast, Watchers};
-use backstitch::{ArrivingAnswers, Engine, Offers, Timestamp};
+use backstitch::{ArrivingAnswers, Engine, Timestamp, WorkerWaker};
 
 use super::error::Error;
 use super::instance_event::InstanceEvent;
@@ -43,12 +43,12 @@ pub(super) struct Base {
     pub(super) events: Broadcast<Arc<InstanceEvent>>,
     /// Answers of outside workers that are being written.
     pub(super) arriving: ArrivingAnswers,
-    told: Told,
+    wakers: EngineWakers,
 }
 
-/// What of the engine is told of changes.
-struct Told {
-    offers: Offers,
+/// What is woken in the engine after a commit.
+struct EngineWakers {
+    workers: WorkerWaker,
     relay: backstitch::outbox::RelayWaker,
 }
 
@@ -76,7 +76,7 @@ impl Base {
             watchers: engine.watchers(),
             events: Broadcast::new(BUFFERED_EVENTS),
             arriving: engine.arriving_answers(),
-            told: Told { offers: engine.offers(), relay: engine.relay() },
+            wakers: EngineWakers { workers: engine.worker_waker(), relay: engine.relay() },
         })
     }
 
@@ -183,10 +183,10 @@ impl Base {
     /// Wakes the relay for messages, and workers for jobs.
     pub(super) fn wake(&self, has_messages: bool, has_jobs: bool) {
         if has_messages {
-            self.told.relay.wake();
+            self.wakers.relay.wake();
         }
         if has_jobs {
-            self.told.offers.tell();
+            self.wakers.workers.wake();
         }
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! Nothing here asks a database: whoever does gives what it has read and locked, and writes what comes out.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstitch::jobs::{LEASE_EXPIRED, NewJob};
 use backstitch::kernel::lease::{self, Lease};
 use backstitch::kernel::lifecycle::{self, Decision, Input, Instance, Machine, Recorded, Refused};
 use backstitch::outbox::Routes;
-use backstitch::store::jobs::LEASE_EXPIRED;
 use backstitch::{Payload, SagaId, Timestamp};
 use tokio::time::Instant;
 
@@ -119,7 +119,7 @@ pub(super) struct Writes {
     pub(super) rows: Vec<Row>,
     pub(super) events: Vec<(SagaId, Recorded)>,
     pub(super) messages: Vec<Message>,
-    pub(super) jobs: Vec<NewJob>,
+    pub(super) jobs: Vec<(SagaId, NewJob)>,
     /// Jobs that were reported about.
     pub(super) settled: Vec<(i64, Lease, Option<String>)>,
     /// Jobs that nobody waits for any more, with whoever asked for them.
@@ -131,15 +131,6 @@ pub(super) struct Row {
     /// The number of the event it was decided after; none for what begins.
     pub(super) expected: Option<u64>,
     pub(super) standing: Standing,
-}
-
-/// An attempt for an outside worker.
-pub(super) struct NewJob {
-    pub(super) id: SagaId,
-    pub(super) queue: String,
-    pub(super) subject: String,
-    pub(super) payload: Payload,
-    pub(super) due_at: Timestamp,
 }
 
 /// A batch that was decided.
@@ -154,6 +145,8 @@ pub(super) fn queue(queue: &str) -> String {
     format!("{QUEUES}{queue}")
 }
 
+/// Why a job ends whose attempt is no longer wanted.
+pub(super) const UNWANTED: &str = "nobody waits for it any more";
 /// What the queues of lifecycles begin with, beside those of sagas: they are a product's.
 pub(super) const QUEUES: &str = "product/lifecycle/";
 
@@ -324,18 +317,26 @@ fn begun(ask: &Ask, machine: &Machine, instance: Instance, now: Timestamp) -> St
     }
 }
 
-fn job(standing: &Standing, offer: &lifecycle::Offer) -> NewJob {
+/// The jobs that are reported about.
+pub(super) fn reported_jobs(asks: &[Ask]) -> Vec<i64> {
+    let jobs: BTreeSet<i64> = asks.iter().filter_map(|ask| ask.job.map(|report| report.job)).collect();
+    jobs.into_iter().collect()
+}
+
+/// An attempt for an outside worker.
+fn job(standing: &Standing, offer: &lifecycle::Offer) -> (SagaId, NewJob) {
     let Standing { id, machine, key, instance, .. } = standing;
     let offered =
         Offered { machine: machine.clone(), key: key.clone(), entry: instance.entry, attempt: offer.attempt };
-    NewJob {
-        id: *id,
+    let job = NewJob {
         queue: queue(&offer.queue),
         subject: format!("{}@{}", instance.entry, offer.attempt),
         // Names and numbers have a JSON form.
         payload: Payload::encode(&offered).unwrap_or_else(|_| Payload::null()),
         due_at: offer.due_at,
-    }
+        alert: None,
+    };
+    (*id, job)
 }
 
 fn reported_error(report: Report, input: &Input) -> Option<String> {
@@ -348,12 +349,12 @@ fn reported_error(report: Report, input: &Input) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use backstitch::store::jobs::OF_PRODUCTS;
+    use backstitch::jobs::PRODUCT_QUEUES;
 
     use super::*;
 
     #[test]
-    fn whoever_leases_jobs_leaves_it_to_lifecycles_to_give_theirs_up() {
-        assert!(queue("drivers").starts_with(OF_PRODUCTS));
+    fn only_lifecycles_fail_their_jobs_after_the_last_lease() {
+        assert!(queue("drivers").starts_with(PRODUCT_QUEUES));
     }
 }

@@ -152,16 +152,8 @@ impl Lifecycles {
         let Some(queue) = standing.instance.unleased_queue(machine).filter(|_| !standing.ended) else {
             return Ok(None);
         };
-        let (now, mut values) = self.base.clock_in_sql();
-        values.push(standing.id.into());
-        let sql = format!(
-            "select id from jobs where saga_id = ${} and status in ('Pending', 'Leased')
-                 and status = 'Pending' and until <= {now}
-             limit 1",
-            values.len()
-        );
-        let due = self.base.read_text(sql, values).await?;
-        Ok(Some(queue).filter(|_| !due.is_empty()))
+        let due = self.base.store().has_due_job(standing.id).await?;
+        Ok(Some(queue).filter(|_| due))
     }
 
     /// The one that has this id.

@@ -37,7 +37,6 @@ mod builder;
 mod claim;
 mod dead_letters;
 pub mod declaration;
-mod desk;
 mod driver;
 mod errand;
 mod error;
@@ -58,6 +57,7 @@ mod schema;
 mod seats;
 pub mod sites;
 mod standing;
+mod worker_queue;
 mod writer;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -139,7 +139,7 @@ impl Lifecycles {
         let base = Arc::new(Base::of(engine)?);
         let (held, handed) = mpsc::unbounded_channel();
         let writer = Arc::new(Writer::start(base.clone(), settings.lease, held)?);
-        engine.open_desk(Arc::new(desk::Counter::new(base.clone(), writer.clone())));
+        engine.add_worker_queue(Arc::new(worker_queue::ActionQueue::new(base.clone(), writer.clone())));
         let machines = Machines::on(base.clone(), calls.clone());
         let driver = Arc::new(Driver::new(base.clone(), writer.clone(), calls, settings));
         Ok(Self { machines, base, writer, driver, handed: Arc::new(Mutex::new(Some(handed))) })

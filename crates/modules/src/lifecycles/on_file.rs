@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstitch::kernel::lease::Lease;
+use backstitch::jobs::sqlite as queue;
 use backstitch::kernel::lifecycle::{Recorded, codec};
 use backstitch::store;
 use backstitch::store::sqlite::{EventRow, MessageRow, append_events, insert_messages};
@@ -14,11 +14,10 @@ use uuid::Uuid;
 
 use super::announcement::Message;
 use super::base::Base;
-use super::batch::{Ask, Decided, Decider, Read, Row, Writes};
+use super::batch::{Ask, Decided, Decider, Read, Row, UNWANTED, Writes};
 use super::claim::Claim;
 use super::retention::listed;
 use super::standing::{COLUMNS, Standing};
-use crate::job_words::{job_status, job_word};
 use crate::question::Record;
 
 /// What is wrong with what was read is told apart from what the file refuses.
@@ -50,7 +49,7 @@ fn read(transaction: &Transaction<'_>, base: &Base, asks: &[Ask], now: Timestamp
     for ask in asks {
         let place = (ask.machine.clone(), ask.key.clone());
         if let Some(report) = ask.job
-            && let Some(lease) = job(transaction, report.job)?
+            && let Some(lease) = queue::lease_of(transaction, report.job)?
         {
             read.jobs.insert(report.job, lease);
         }
@@ -93,22 +92,6 @@ fn learn(transaction: &Transaction<'_>, base: &Base, machine: &Arc<str>, version
     )?;
     let body: String = load.query_row(params![machine, version], |row| row.get(0))?;
     Ok(base.known().read(machine, version, &body).map(|_| ()))
-}
-
-fn job(transaction: &Transaction<'_>, job: i64) -> rusqlite::Result<Option<Lease>> {
-    let mut load = transaction.prepare_cached(
-        "select status, token, attempts, expiries, until from jobs where id = ?1 and saga_id is not null",
-    )?;
-    let read = |row: &rusqlite::Row<'_>| {
-        Ok(Lease {
-            status: job_status(&row.get::<_, String>(0)?),
-            token: row.get(1)?,
-            attempts: row.get(2)?,
-            expiries: row.get(3)?,
-            until: Timestamp::from_micros(row.get(4)?),
-        })
-    };
-    load.query_row([job], read).optional()
 }
 
 fn keep(transaction: &Transaction<'_>, writes: &Writes, now: Timestamp) -> rusqlite::Result<()> {
@@ -214,35 +197,12 @@ fn write_row(transaction: &Transaction<'_>, Row { expected, standing }: &Row) ->
 
 fn keep_jobs(transaction: &Transaction<'_>, writes: &Writes, now: Timestamp) -> rusqlite::Result<()> {
     for (job, lease, error) in &writes.settled {
-        transaction
-            .prepare_cached(
-                "update jobs set status = ?2, attempts = ?3, expiries = ?4, last_error = coalesce(?5, last_error) where id = ?1",
-            )?
-            .execute(params![job, job_word(lease.status), lease.attempts, lease.expiries, error])?;
+        queue::write(transaction, *job, lease, error.as_deref())?;
     }
     for id in &writes.unwanted {
-        transaction
-            .prepare_cached(
-                "update jobs set status = 'Failed', last_error = 'nobody waits for it any more' \
-                 where saga_id = ?1 and status in ('Pending', 'Leased')",
-            )?
-            .execute([bytes(id)])?;
+        queue::withdraw_all(transaction, *id, UNWANTED)?;
     }
-    for job in &writes.jobs {
-        transaction
-            .prepare_cached(
-                "insert or fail into jobs (saga_id, queue, subject, payload, until, created_at) values (?1, ?2, ?3, ?4, ?5, ?6)",
-            )?
-            .execute(params![
-                bytes(&job.id),
-                job.queue,
-                job.subject,
-                job.payload.as_str(),
-                job.due_at.as_micros(),
-                now.as_micros()
-            ])?;
-    }
-    Ok(())
+    queue::enqueue(transaction, &writes.jobs, now)
 }
 
 /// Takes up to `limit` actions that are due.

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use backstitch::kernel::lease::Lease;
+use backstitch::jobs::postgres as queue;
 use backstitch::kernel::lifecycle::codec;
 use backstitch::store;
 use backstitch::store::postgres::{Acting, PostgresStore, Unit, time, timestamp};
@@ -13,10 +13,9 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::base::Base;
-use super::batch::{Ask, Decided, Decider, Read, Row, Writes};
+use super::batch::{Ask, Decided, Decider, Read, Row, UNWANTED, Writes, reported_jobs};
 use super::claim::Claim;
 use super::standing::{COLUMNS, Standing};
-use crate::job_words::{job_status, job_word};
 use crate::question::{answered, column_unreadable};
 
 /// Locks what is asked about, decides, and writes what follows. Nothing where somebody else has begun one of the keys at the
@@ -52,7 +51,7 @@ async fn read(unit: &Unit, base: &Base, asks: &[Ask]) -> Result<Read, store::Err
         now: Timestamp::from_micros(0),
         standing: HashMap::new(),
         active: HashMap::new(),
-        jobs: jobs(unit, asks).await?,
+        jobs: queue::lock(unit, &reported_jobs(asks)).await?,
     };
     let unreadable = |why: tokio_postgres::Error| column_unreadable(&why);
     for row in &declared {
@@ -86,28 +85,6 @@ async fn learn(unit: &Unit, base: &Base, machine: &str, version: u32) -> Result<
     let missing = || store::Error::Refused(format!("version {version} of the machine `{machine}` is gone"));
     let body: String = rows.first().ok_or_else(missing)?.try_get(0).map_err(|why| column_unreadable(&why))?;
     base.known().read(machine, version, &body).map(|_| ())
-}
-
-async fn jobs(unit: &Unit, asks: &[Ask]) -> Result<HashMap<i64, Lease>, store::Error> {
-    let numbers: BTreeSet<i64> = asks.iter().filter_map(|ask| ask.job.map(|report| report.job)).collect();
-    if numbers.is_empty() {
-        return Ok(HashMap::new());
-    }
-    let numbers: Vec<i64> = numbers.into_iter().collect();
-    let load = "select id, status, token, attempts, expiries, until from jobs \
-                where id = any ($1) and saga_id is not null order by id for no key update";
-    let rows = unit.query(load, &[&numbers]).await?;
-    let read = |row: &tokio_postgres::Row| {
-        let lease = Lease {
-            status: job_status(row.try_get("status")?),
-            token: row.try_get("token")?,
-            attempts: row.try_get::<_, i32>("attempts")?.unsigned_abs(),
-            expiries: row.try_get::<_, i32>("expiries")?.unsigned_abs(),
-            until: timestamp(row.try_get("until")?),
-        };
-        Ok((row.try_get("id")?, lease))
-    };
-    rows.iter().map(read).collect::<Result<_, _>>().map_err(|why| column_unreadable(&why))
 }
 
 /// Writes everything; `false` where a row was not there to be written.
@@ -270,35 +247,11 @@ async fn tell(unit: &Unit, writes: &Writes, now: Timestamp) -> Result<(), store:
     Ok(())
 }
 
-/// One after the other: what is reported about is settled before the rest is taken back.
+/// One after the other: jobs that are reported about are settled before the owner's other jobs are withdrawn.
 async fn keep_jobs(unit: &Unit, writes: &Writes, now: Timestamp) -> Result<(), store::Error> {
-    for (job, lease, error) in &writes.settled {
-        let settle = "update jobs set status = $2, attempts = $3, expiries = $4, last_error = coalesce($5, last_error) where id = $1";
-        let status = job_word(lease.status);
-        let (attempts, expiries) = (number(lease.attempts.into()), number(lease.expiries.into()));
-        unit.query(settle, &[job, &status, &attempts, &expiries, error]).await?;
-    }
-    if !writes.unwanted.is_empty() {
-        let unwanted: Vec<Uuid> = writes.unwanted.iter().map(|id| id.0).collect();
-        let take_back = "update jobs set status = 'Failed', last_error = 'nobody waits for it any more' \
-                         where saga_id = any ($1) and status in ('Pending', 'Leased')";
-        unit.query(take_back, &[&unwanted]).await?;
-    }
-    if writes.jobs.is_empty() {
-        return Ok(());
-    }
-    let jobs = &writes.jobs;
-    let id: Vec<Uuid> = jobs.iter().map(|job| job.id.0).collect();
-    let queue: Vec<&str> = jobs.iter().map(|job| job.queue.as_str()).collect();
-    let subject: Vec<&str> = jobs.iter().map(|job| job.subject.as_str()).collect();
-    let payload: Vec<&str> = jobs.iter().map(|job| job.payload.as_str()).collect();
-    let due_at: Vec<SystemTime> = jobs.iter().map(|job| time(job.due_at)).collect();
-    let offer = "insert into jobs (saga_id, queue, subject, payload, until, created_at) \
-                 select id, queue, subject, payload, due_at, $6 \
-                 from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::timestamptz[]) \
-                 as j (id, queue, subject, payload, due_at)";
-    unit.query(offer, &[&id, &queue, &subject, &payload, &due_at, &time(now)]).await?;
-    Ok(())
+    queue::write(unit, &writes.settled).await?;
+    queue::withdraw_all(unit, &writes.unwanted, UNWANTED).await?;
+    queue::enqueue(unit, &writes.jobs, now).await
 }
 
 /// Takes up to `limit` actions that are due.

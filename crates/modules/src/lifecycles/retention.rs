@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use backstitch::jobs;
 use backstitch::kernel::lifecycle::codec;
 use backstitch::retention::{Area, CandidatePage, Line, NotPruned, Prunable, line};
 use backstitch::store::retention::Bulk;
@@ -29,7 +30,6 @@ const ENDS: Statement = statement!("lifecycles/ends");
 const OLD: Statement = statement!("lifecycles/old");
 const REMOVE: Statement = statement!("lifecycles/remove");
 const REMOVE_LOG: Statement = statement!("lifecycles/remove_log");
-const REMOVE_JOBS: Statement = statement!("lifecycles/remove_jobs");
 const OLD_LETTERS: Statement = statement!("lifecycles/old_letters");
 const REMOVE_LETTERS: Statement = statement!("lifecycles/remove_letters");
 
@@ -256,7 +256,7 @@ async fn remove(base: &Base, old: &[SagaId], before: Timestamp) -> Result<Gone, 
                 Ok(Gone {
                     instances: removed.len() as u64,
                     events: on_file(transaction, REMOVE_LOG.sqlite, &values)?.len() as u64,
-                    jobs: on_file(transaction, REMOVE_JOBS.sqlite, &values)?.len() as u64,
+                    jobs: jobs::sqlite::remove_owned(transaction, &ids)? as u64,
                 })
             };
             file.write_product(change).await
@@ -265,11 +265,12 @@ async fn remove(base: &Base, old: &[SagaId], before: Timestamp) -> Result<Gone, 
             let unit = acting.begin().await?;
             let values = [Value::from(listed(old)), before.into()];
             let removed = answered(&unit.query(REMOVE.postgres, &borrowed(&values)).await?)?;
-            let values = [Value::from(listed(&ids(&removed)?))];
+            let ids = ids(&removed)?;
+            let values = [Value::from(listed(&ids))];
             let gone = Gone {
                 instances: removed.len() as u64,
                 events: unit.query(REMOVE_LOG.postgres, &borrowed(&values)).await?.len() as u64,
-                jobs: unit.query(REMOVE_JOBS.postgres, &borrowed(&values)).await?.len() as u64,
+                jobs: jobs::postgres::remove_owned(&unit, &ids).await? as u64,
             };
             unit.commit().await?;
             Ok(gone)

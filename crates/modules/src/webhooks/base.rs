@@ -10,7 +10,7 @@ use backstitch::store::postgres::{Acting, PostgresStore};
 use backstitch::store::product::Database;
 use backstitch::store::sqlite::SqliteStore;
 use backstitch::store::{self, Store};
-use backstitch::{ArrivingAnswers, Engine, Offers, SchemaName, Timestamp};
+use backstitch::{ArrivingAnswers, Engine, SchemaName, Timestamp, WorkerWaker};
 use tokio::sync::Notify;
 
 use super::error::Error;
@@ -102,7 +102,7 @@ pub(super) struct Base {
     /// There may be jobs to lease.
     pub(super) jobs: Notify,
     /// The same for outside workers.
-    offers: Offers,
+    workers: WorkerWaker,
     /// Reports on attempts, and answers of outside workers, that are being written.
     pub(super) arriving: ArrivingAnswers,
     offered: AtomicU64,
@@ -142,7 +142,7 @@ impl Base {
             waiting: Notify::new(),
             reported: Notify::new(),
             jobs: Notify::new(),
-            offers: engine.offers(),
+            workers: engine.worker_waker(),
             arriving: engine.arriving_answers(),
             offered: AtomicU64::new(0),
         })
@@ -207,6 +207,6 @@ impl Base {
     pub(super) fn work_soon(&self) {
         self.offered.fetch_add(1, Ordering::Relaxed);
         self.jobs.notify_one();
-        self.offers.tell();
+        self.workers.wake();
     }
 }

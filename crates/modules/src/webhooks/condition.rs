@@ -1,5 +1,7 @@
 //! How it goes with what is sent to a subscription.
 
+use std::collections::HashMap;
+
 use backstitch::{Timestamp, store};
 
 use super::base::Part;
@@ -39,14 +41,18 @@ impl Deliveries {
     pub async fn conditions(&self, subscriptions: &[i64]) -> Result<Vec<Condition>, Error> {
         let values = vec![chosen(subscriptions), LATELY.into(), (DEAD_LETTERS_COUNTED + 1).into()];
         let rows = self.base().read(Part::Reading, CONDITIONS, values).await?;
+        let waiting = self.base().waiting(subscriptions, 1).await?;
+        let waiting: HashMap<i64, Option<Timestamp>> =
+            waiting.into_iter().map(|waiting| (waiting.partition, waiting.since)).collect();
         let condition = |row: &Record| {
+            let subscription_id = row.integer(0)?;
             Ok::<_, store::Error>(Condition {
-                subscription_id: row.integer(0)?,
+                subscription_id,
                 lately: row.count(1)?,
                 retrying: row.count(2)?,
                 given_up: row.count(3)?,
                 dead_letters: row.count(4)?,
-                waiting_since: row.optional_time(5)?,
+                waiting_since: waiting.get(&subscription_id).copied().flatten(),
             })
         };
         Ok(rows.iter().map(condition).collect::<Result<_, _>>()?)

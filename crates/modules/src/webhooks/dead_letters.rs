@@ -243,13 +243,16 @@ impl DeadLetters {
     /// # Errors
     /// When the database cannot be written.
     pub async fn remove_conflict(&self, of: LetterConflict) -> Result<Option<DeadLetter>, Error> {
-        let (delivery, job) = match of {
-            LetterConflict::OfDelivery(delivery) => (Some(delivery), None),
-            LetterConflict::OfJob(job) => (None, Some(job)),
+        let delivery = match of {
+            LetterConflict::OfDelivery(delivery) => Some(delivery),
+            LetterConflict::OfJob(job) => {
+                self.base.leases(Part::Retention, &[job]).await?.pop().map(|job| job.item)
+            }
         };
+        let Some(delivery) = delivery else { return Ok(None) };
         let remove = statement!("webhooks/remove_conflicting_letter");
         // The only role that may delete dead letters.
-        let rows = self.base.change(Part::Retention, remove, vec![delivery.into(), job.into()]).await?;
+        let rows = self.base.change(Part::Retention, remove, vec![delivery.into()]).await?;
         Ok(rows.first().map(DeadLetter::read).transpose()?)
     }
 

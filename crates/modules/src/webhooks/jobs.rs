@@ -1,8 +1,7 @@
-//! Attempts as jobs: leased by lane, kept alive, reported on once.
+//! Attempts of deliveries as jobs of the engine's lease queue: what a webhook adds to a job, and records of its result.
 //!
-//! A lane is a subscription. Each gives only as many jobs as it is asked for, found by index, so one endpoint's backlog
-//! never hides another's. A report ends the job, puts what came of it before the orchestrator and the attempt on record,
-//! all in one transaction; where the delivery stands is not its business.
+//! A partition of the queue is a subscription. A report ends the job, with its result in the queue's result inbox for the
+//! orchestrator, and records the attempt, all in one transaction. Only the orchestrator changes the delivery.
 
 mod on_file;
 mod on_server;
@@ -12,7 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::group_commit::{self, GroupCommit, GroupWriter, ItemResult};
-use backstitch::kernel::lease::{Lease, Refused, Status};
+use backstitch::jobs::{
+    self as queue, Extension, JobOutcome, JobResult, PartitionLease, SettledJob, Settlement, parse_status,
+};
+use backstitch::kernel::lease::{Refused, Status};
 use backstitch::store::Writers;
 use backstitch::store::isolation::{Isolable as _, PickedBatch, isolate_picked};
 use backstitch::store::parked::park_item;
@@ -25,13 +27,12 @@ use super::error::Error;
 use super::parked::JOBS;
 use super::sealed_headers::SealedHeaders;
 use super::subscription::{Secrets, Subscription};
-use crate::job_words::job_status;
-use crate::question::{Record, Value, chosen, statement, tidied};
+use crate::question::{Record, Statement, Value, chosen, tidied};
 
 /// The queue of deliveries among the jobs of the engine.
 pub(super) const QUEUE: &str = "deliver/webhooks";
-/// Why a job failed that nobody brought back.
-pub const LEASE_EXPIRED: &str = "lease_expired";
+/// Why a job failed that no worker completed in any of its leases.
+pub use queue::LEASE_EXPIRED;
 /// Why a job failed that nobody may take any more.
 pub const SUBSCRIPTION_DELETED: &str = "subscription_deleted";
 /// What people read about such a job. Its result counts like every other (seed 000 §6.4), so it has to be told from an
@@ -43,18 +44,12 @@ const MAYBE_SENT: &str = "the subscription was deleted while this attempt waited
 const LONGEST_CODE: usize = 100;
 /// Poll interval for jobs of deleted subscriptions and for rejected reports.
 const MAINTAINED_EVERY: Duration = Duration::from_secs(5);
-/// Jobs that [`Jobs::expire`] picks, in both dialects.
-const EXPIRED: [&str; 2] = [
-    "select id from jobs where status = 'Leased' and queue = ?1 and until <= ?2 order by until limit 256",
-    "select id from jobs where status = 'Leased' and queue = $1 and until <= answers_written_until()
-     order by until limit 256",
-];
-/// Jobs that [`Jobs::close_lane`] picks.
-const WAITING: [&str; 2] = [
-    "select id from jobs where status = 'Pending' and lane = ?1 order by id limit 256",
-    "select id from jobs where status = 'Pending' and lane = $1 order by id limit 256",
-];
-/// Jobs put back or given up in one transaction at most.
+/// The subscription of a partition, as [`Lane::read`] expects it after the partition's number.
+const LANE_COLUMNS: &str = ", p.disabled_at is not null, p.deleted_at is not null, p.url, p.headers, p.timeout_ms, \
+                            p.max_concurrency, p.rate_limit, p.secret, p.previous_secret, p.previous_secret_until, \
+                            p.updated_at";
+const LANE_JOIN: &str = "join webhook_subscriptions as p on p.id = found.partition_id";
+/// Jobs returned to the queue or failed in one transaction at most.
 pub(super) const BATCH: u32 = 256;
 /// What is kept of an answer's body, and of what people read about an error.
 const LONGEST_BODY: usize = 4096;
@@ -64,6 +59,70 @@ const LONGEST_ERROR: usize = 500;
 pub struct Jobs {
     pub(super) base: Arc<Base>,
     pub(super) group: GroupCommit<Report, Answered>,
+}
+
+/// The lease of a job.
+pub(super) struct JobLease {
+    pub(super) id: i64,
+    token: i64,
+    pub(super) status: Status,
+    last_error: Option<String>,
+    /// The delivery.
+    pub(super) item: i64,
+    /// The subscription.
+    partition: i64,
+    /// The last change of the subscription that an outside worker's lease is based on.
+    version: Option<Timestamp>,
+}
+
+/// Jobs that wait in a partition.
+pub(super) struct WaitingJobs {
+    pub(super) partition: i64,
+    /// Counted up to a limit.
+    pub(super) count: u64,
+    /// When the oldest of them was enqueued.
+    pub(super) since: Option<Timestamp>,
+}
+
+impl Base {
+    /// The jobs that wait in these partitions, counted up to a limit.
+    pub(super) async fn waiting(
+        &self,
+        partitions: &[i64],
+        most: usize,
+    ) -> Result<Vec<WaitingJobs>, store::Error> {
+        let Statement { sqlite, postgres } = queue::WAITING;
+        let rows =
+            self.read_text(Part::Reading, sqlite, postgres, vec![chosen(partitions), most.into()]).await?;
+        let waiting = |row: &Record| {
+            Ok(WaitingJobs {
+                partition: row.integer(0)?,
+                count: row.integer(1)?.unsigned_abs(),
+                since: row.optional_time(2)?,
+            })
+        };
+        rows.iter().map(waiting).collect()
+    }
+
+    /// The leases of these jobs.
+    pub(super) async fn leases(&self, part: Part, jobs: &[i64]) -> Result<Vec<JobLease>, store::Error> {
+        let Statement { sqlite, postgres } = queue::LEASES;
+        let rows = self.read_text(part, sqlite, postgres, vec![chosen(jobs)]).await?;
+        let lease = |row: &Record| {
+            let word = row.text(2)?;
+            Ok(JobLease {
+                id: row.integer(0)?,
+                token: row.integer(1)?,
+                status: parse_status(&word)
+                    .ok_or_else(|| store::Error::Refused(format!("`{word}` is no status of a job")))?,
+                last_error: row.optional_text(3)?,
+                item: row.integer(4)?,
+                partition: row.integer(5)?,
+                version: row.optional_time(6)?,
+            })
+        };
+        rows.iter().map(lease).collect()
+    }
 }
 
 /// A lane in which jobs wait, and how its endpoint is to be called.
@@ -276,29 +335,30 @@ pub struct Expired {
     pub failed: usize,
 }
 
-/// A job as it was found.
-struct Found {
-    lease: Lease,
-    last_error: Option<String>,
+/// What became of a report under this token, or until when the job is leased or waits.
+fn answered(job: Option<SettledJob>, token: i64) -> Result<Timestamp, Answered> {
+    let Some(job) = job else { return Err(Answered::Unknown) };
+    let refused = match job.settled(token) {
+        Ok(until) => return Ok(until),
+        Err(refused) => refused,
+    };
+    let won = Won::of(job.before.status, job.last_error);
+    Err(match (refused, won) {
+        (Refused::Finished, Some(won)) => Answered::Before(won),
+        (_, won) => Answered::Stale(won),
+    })
 }
 
-impl Found {
-    /// Whether a report under this token counts.
-    fn takes(&self, token: i64) -> Answered {
-        let won = Won::of(self.lease.status, self.last_error.clone());
-        match (self.lease.complete(token), won) {
-            (Ok(_), _) => Answered::Now,
-            (Err(Refused::Finished), Some(won)) => Answered::Before(won),
-            (Err(_), won) => Answered::Stale(won),
-        }
+impl Report {
+    /// The end of the job that this reports.
+    fn settlement(&self) -> Settlement {
+        let outcome = match &self.error_code {
+            None => JobOutcome::Completed,
+            Some(code) => JobOutcome::Failed { error: code.clone(), retry_after: None },
+        };
+        let result = self.retry_after.map_or(JobResult::None, JobResult::RetryAfter);
+        Settlement { id: self.job, token: self.token, outcome, result }
     }
-}
-
-/// What is to become of a live lease.
-#[derive(Clone, Copy)]
-enum Keep {
-    For(Duration),
-    GiveBack,
 }
 
 impl Jobs {
@@ -319,8 +379,8 @@ impl Jobs {
     /// # Errors
     /// When the database cannot be read.
     pub async fn lanes(&self, after: i64, limit: usize) -> Result<Lanes, Error> {
-        let values = [after.into(), limit.into()].into_iter().chain(self.base.now_in_file()).collect();
-        let rows = self.base.read(Part::Worker, statement!("webhooks/lanes"), values).await?;
+        let values = vec![after.into(), limit.into(), JOBS.into()];
+        let rows = self.partitions(&queue::PARTITIONS, values, LANE_JOIN).await?;
         let mut lanes = Lanes::of(&rows)?;
         lanes.next = lanes.next.filter(|_| rows.len() >= limit);
         Ok(lanes)
@@ -331,9 +391,22 @@ impl Jobs {
     /// # Errors
     /// When the database cannot be read.
     pub(super) async fn chosen_lanes(&self, lanes: &[i64]) -> Result<Lanes, Error> {
-        let values = std::iter::once(chosen(lanes)).chain(self.base.now_in_file()).collect();
-        let rows = self.base.read(Part::Worker, statement!("webhooks/chosen_lanes"), values).await?;
-        Lanes::of(&rows)
+        Lanes::of(
+            &self.partitions(&queue::WAITING_PARTITIONS, vec![chosen(lanes), JOBS.into()], LANE_JOIN).await?,
+        )
+    }
+
+    /// Partitions in which jobs wait, with their subscriptions.
+    async fn partitions(
+        &self,
+        which: &Statement,
+        mut values: Vec<Value>,
+        joins: &str,
+    ) -> Result<Vec<Record>, store::Error> {
+        let extension = Extension { columns: LANE_COLUMNS, joins, ..Extension::default() };
+        values.extend(self.base.now_in_file());
+        let [sqlite, postgres] = [which.sqlite, which.postgres].map(|sql| extension.apply(sql));
+        self.base.read_text(Part::Worker, sqlite, &postgres, values).await
     }
 
     /// Leases what is asked for of each lane, oldest first. A lane that was closed meanwhile gives none.
@@ -358,7 +431,13 @@ impl Jobs {
         if asks.is_empty() {
             return Ok(Vec::new());
         }
-        let asks: Arc<[Ask]> = asks.into();
+        let asked = |&Ask { lane: partition, most, lease, as_of: version }: &Ask| PartitionLease {
+            partition,
+            most,
+            lease,
+            version,
+        };
+        let asks: Arc<[PartitionLease]> = asks.iter().map(asked).collect();
         let leased = isolate_picked(
             || self.leasable(asks.clone()),
             |only| self.lease_those(asks.clone(), handed_out_by, only),
@@ -377,7 +456,7 @@ impl Jobs {
     }
 
     /// The jobs that a lease picks.
-    async fn leasable(&self, asks: Arc<[Ask]>) -> Result<Vec<i64>, store::Error> {
+    async fn leasable(&self, asks: Arc<[PartitionLease]>) -> Result<Vec<i64>, store::Error> {
         match self.base.side(Part::Worker)? {
             Side::Sqlite(file) => {
                 let now = self.base.now();
@@ -389,7 +468,7 @@ impl Jobs {
 
     async fn lease_those(
         &self,
-        asks: Arc<[Ask]>,
+        asks: Arc<[PartitionLease]>,
         handed_out_by: Option<&str>,
         only: Option<Vec<i64>>,
     ) -> Result<Vec<Leased>, store::Error> {
@@ -437,7 +516,7 @@ impl Jobs {
         token: i64,
         lease: Duration,
     ) -> Result<Result<Timestamp, Answered>, Error> {
-        self.keep(job, token, Keep::For(lease)).await
+        self.change_lease(Settlement::new(job, token, JobOutcome::Renewed { lease })).await
     }
 
     /// Gives a job back that nothing was sent for: it waits again, at no cost.
@@ -445,24 +524,29 @@ impl Jobs {
     /// # Errors
     /// When the database cannot be written.
     pub async fn give_back(&self, job: i64, token: i64) -> Result<Result<Timestamp, Answered>, Error> {
-        let given_back = self.keep(job, token, Keep::GiveBack).await?;
+        let returned = self.change_lease(Settlement::new(job, token, JobOutcome::Returned)).await?;
         self.base.work_soon();
-        Ok(given_back)
+        Ok(returned)
     }
 
-    async fn keep(&self, job: i64, token: i64, keep: Keep) -> Result<Result<Timestamp, Answered>, Error> {
-        Ok(match self.base.side(Part::Worker)? {
+    /// Renews or returns a lease.
+    async fn change_lease(&self, settlement: Settlement) -> Result<Result<Timestamp, Answered>, Error> {
+        let token = settlement.token;
+        let settled = match self.base.side(Part::Worker)? {
             Side::Sqlite(file) => {
                 let now = self.base.now();
-                file.write_product(move |transaction| on_file::keep(transaction, job, token, keep, now))
-                    .await?
+                let change = move |transaction: &rusqlite::Transaction<'_>| {
+                    queue::sqlite::settle_item(transaction, &settlement, now)
+                };
+                file.write_product(change).await?.map(|item| item.settled)
             }
-            Side::Postgres(server) => on_server::keep(server, job, token, keep).await?,
-        })
+            Side::Postgres(server) => on_server::settle(server, settlement).await?,
+        };
+        Ok(answered(settled, token))
     }
 
-    /// Puts jobs back whose lease has run out, at no cost; one that was lost so often that nobody is to be trusted with it
-    /// has failed, as [`LEASE_EXPIRED`].
+    /// Returns jobs to the queue whose lease has expired, at no cost; one that has lost its last lease has failed, as
+    /// [`LEASE_EXPIRED`].
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -470,10 +554,11 @@ impl Jobs {
         self.base.arriving.before_leases_expire().await;
         let mut all = Expired::default();
         loop {
-            let values = std::iter::once(QUEUE.into()).chain(self.base.now_in_file());
-            let over = || self.candidates(EXPIRED, values.collect());
-            let expired =
-                isolate_picked(over, |only| self.expire_those(only), |job, reason| self.park(job, reason));
+            let expired = isolate_picked(
+                || self.expired(),
+                |only| self.expire_those(only),
+                |job, reason| self.park(job, reason),
+            );
             let expired = expired.await?;
             let parked = expired.parked;
             let expired = expired.whole()?;
@@ -505,14 +590,15 @@ impl Jobs {
         }
     }
 
-    /// The numbers of jobs that a batch would pick.
-    async fn candidates(
-        &self,
-        [sqlite, postgres]: [&'static str; 2],
-        values: Vec<Value>,
-    ) -> Result<Vec<i64>, store::Error> {
-        let rows = self.base.read_text(Part::Worker, sqlite, postgres, values).await?;
-        rows.iter().map(|row| row.integer(0)).collect()
+    /// The jobs that [`Self::expire`] returns to the queue.
+    async fn expired(&self) -> Result<Vec<i64>, store::Error> {
+        match self.base.side(Part::Worker)? {
+            Side::Sqlite(file) => {
+                let now = self.base.now();
+                file.read_product(move |connection| on_file::expired(connection, now)).await
+            }
+            Side::Postgres(server) => on_server::expired(server).await,
+        }
     }
 
     /// The lane of a job, and whether it is the same as when the job was handed out.
@@ -520,9 +606,14 @@ impl Jobs {
     /// # Errors
     /// When the database cannot be read.
     pub(super) async fn lane_of(&self, job: i64) -> Result<Option<(Lane, bool)>, Error> {
-        let asked = statement!("webhooks/lane_of_job");
-        let rows = self.base.read(Part::Worker, asked, vec![job.into()]).await?;
-        rows.first().map(|row| Ok((Lane::read(row)?, row.flag(12)?))).transpose()
+        let Some(lease) = self.base.leases(Part::Worker, &[job]).await?.pop() else { return Ok(None) };
+        let sql = format!("select p.id {LANE_COLUMNS} from webhook_subscriptions as p where p.id = $1");
+        let rows = self.base.read_text(Part::Worker, sql.clone(), &sql, vec![lease.partition.into()]).await?;
+        let lane = rows.first().map(Lane::read).transpose()?;
+        Ok(lane.map(|lane| {
+            let is_as_then = lease.version == Some(lane.updated_at);
+            (lane, is_as_then)
+        }))
     }
 
     /// Those of these jobs that are not leased any more under their tokens, and the result that counted of those that have
@@ -532,17 +623,15 @@ impl Jobs {
     /// When the database cannot be read.
     pub(super) async fn over(&self, jobs: &HashMap<i64, i64>) -> Result<HashMap<i64, Option<Won>>, Error> {
         let ids: Vec<i64> = jobs.keys().copied().collect();
-        let asked = statement!("webhooks/jobs_standing");
-        let rows = self.base.read(Part::Worker, asked, vec![chosen(&ids)]).await?;
+        let leases = self.base.leases(Part::Worker, &ids).await?;
         let mut over: HashMap<i64, Option<Won>> = ids.into_iter().map(|job| (job, None)).collect();
-        for row in &rows {
-            let (job, status) = (row.integer(0)?, job_status(&row.text(2)?));
-            if jobs.get(&job) != Some(&row.integer(1)?) {
+        for JobLease { id, token, status, last_error, .. } in leases {
+            if jobs.get(&id) != Some(&token) {
                 continue;
             }
             match status {
-                Status::Leased => drop(over.remove(&job)),
-                status => drop(over.insert(job, Won::of(status, row.optional_text(3)?))),
+                Status::Leased => drop(over.remove(&id)),
+                status => drop(over.insert(id, Won::of(status, last_error))),
             }
         }
         Ok(over)
@@ -563,7 +652,9 @@ impl Jobs {
     }
 
     async fn close_deleted(&self) -> Result<(), Error> {
-        let rows = self.base.read(Part::Worker, statement!("webhooks/deleted_lanes"), Vec::new()).await?;
+        let joins = format!("{LANE_JOIN} and p.deleted_at is not null");
+        let all = vec![0_i64.into(), i64::MAX.into(), JOBS.into()];
+        let rows = self.partitions(&queue::PARTITIONS, all, &joins).await?;
         for row in &rows {
             while self.close_lane(row.integer(0)?).await? > 0 {}
         }
@@ -577,9 +668,8 @@ impl Jobs {
     /// # Errors
     /// When the database cannot be written.
     pub async fn close_lane(&self, lane: i64) -> Result<usize, Error> {
-        let waiting = || self.candidates(WAITING, vec![lane.into()]);
         let closed = isolate_picked(
-            waiting,
+            || self.waiting(lane),
             |only| self.close_those(lane, only),
             |job, reason| self.park(job, reason),
         );
@@ -590,6 +680,17 @@ impl Jobs {
             self.base.take_in_soon();
         }
         Ok(closed + parked)
+    }
+
+    /// The jobs that [`Self::close_lane`] picks.
+    async fn waiting(&self, lane: i64) -> Result<Vec<i64>, store::Error> {
+        match self.base.side(Part::Worker)? {
+            Side::Sqlite(file) => {
+                let now = self.base.now();
+                file.read_product(move |connection| on_file::waiting(connection, lane, now)).await
+            }
+            Side::Postgres(server) => on_server::waiting(server, lane).await,
+        }
     }
 
     pub(super) async fn park(&self, job: i64, reason: String) -> Result<(), store::Error> {

@@ -5,20 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::delivery::membership::{self, MembershipSettings, MembershipStore, OutsideLeases};
+use backstitch::jobs::LEASE_HOLDERS;
 use backstitch::store;
 use tokio_postgres::types::ToSql;
 
 use super::base::{Base, Part, Side};
 use super::jobs::Jobs;
-use crate::question::{Record, Statement, answered, column_unreadable};
+use crate::question::{Record, answered, column_unreadable};
 
 /// A database that does not answer holds up claims, or a shutdown, for no longer.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
-
-const WITH_WORKERS: Statement = Statement {
-    sqlite: include_str!("../../queries/sqlite/webhooks/with_workers.sql"),
-    postgres: include_str!("../../queries/postgres/webhooks/with_workers.sql"),
-};
 
 /// The nodes that send webhooks, as one of them sees them.
 pub type Membership = membership::Membership<Senders>;
@@ -62,13 +58,19 @@ impl MembershipStore for Senders {
     }
 
     async fn outside_leases(&self, id: &str) -> Result<OutsideLeases<i64>, store::Error> {
-        let rows = match self.0.side(Part::Worker)? {
-            Side::Sqlite(_) => self.0.read(Part::Worker, WITH_WORKERS, vec![id.into()]).await?,
-            Side::Postgres(server) => {
-                answered(&server.query_within(ANSWERED_WITHIN, WITH_WORKERS.postgres, &[]).await?)?
+        match self.0.side(Part::Worker)? {
+            Side::Sqlite(_) => {
+                let mut leases = count(&self.0.read(Part::Worker, LEASE_HOLDERS, Vec::new()).await?)?;
+                for of_endpoint in leases.values_mut() {
+                    of_endpoint.retain(|(holder, _)| holder != id);
+                }
+                leases.retain(|_, of_endpoint| !of_endpoint.is_empty());
+                Ok(leases)
             }
-        };
-        count(&rows)
+            Side::Postgres(server) => {
+                count(&answered(&server.query_within(ANSWERED_WITHIN, LEASE_HOLDERS.postgres, &[]).await?)?)
+            }
+        }
     }
 
     fn wake(&self) {

@@ -4,7 +4,7 @@
 //! [`Orchestrator`] alone decides where a delivery stands; [`Jobs`] are what workers lease, and report on;
 //! [`DeadLetters`] keeps what was given up, and sends it after all; [`Subscriptions`] says who wants what. Retention
 //! prunes what is over. A [`DeliveryWorker`] makes attempts in this process, outside workers make
-//! them over a [`Counter`]; the nodes of a [`Membership`] share the limits of endpoints.
+//! them over a [`DeliveryQueue`]; the nodes of a [`Membership`] share the limits of endpoints.
 //!
 //! ```no_run
 //! use backstitch::{Engine, Options, Payload};
@@ -36,7 +36,6 @@ mod condition;
 mod dead_letters;
 mod deliveries;
 mod delivery_worker;
-mod desk;
 mod dispatch;
 pub mod egress;
 mod error;
@@ -68,6 +67,7 @@ mod subscription;
 mod subscription_input;
 mod subscriptions;
 pub mod vault;
+mod worker_queue;
 
 use std::sync::Arc;
 
@@ -77,7 +77,6 @@ pub use condition::{Condition, DEAD_LETTERS_COUNTED, LATELY};
 pub use dead_letters::{DeadLetter, DeadLetters, LetterConflict, Requeueable, Requeued, RequeuedMany, Which};
 pub use deliveries::{Attempt, Deliveries, Event, Filter, OldestDue, Saga};
 pub use delivery_worker::DeliveryWorker;
-pub use desk::{Counter, QUEUE};
 pub use dispatch::Dispatch;
 pub use error::{BadTerms, Error};
 pub use event_id::EventId;
@@ -102,6 +101,7 @@ pub use status::{delivery_status, delivery_word};
 pub use subscription::{Defaulted, Disabled, RetryDefaults, Sealed, Secrets, Subscription, Terms};
 pub use subscription_input::{EventType, MASK, NewSubscription, SubscriptionChange, SubscriptionInput};
 pub use subscriptions::{Backlog, GONE, Subscriptions};
+pub use worker_queue::{DeliveryQueue, QUEUE};
 
 use base::Base;
 

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use backstitch::group_commit::NotWritten;
+use backstitch::jobs;
+use backstitch::kernel::lease::{Lease, Status};
 use backstitch::store;
 use backstitch::store::isolation::Isolable as _;
 
-use super::base::Part;
+use super::base::{Part, Side};
 use super::error::Error;
 use super::jobs::{Answered, BATCH, Jobs, Report, Won};
-use crate::question::{Record, statement};
+use crate::question::{Record, Statement, Value, borrowed, on_file, statement};
 
 impl Jobs {
     /// Keeps a rejected report and parks its job. The job stays leased until the report is written.
@@ -19,10 +21,7 @@ impl Jobs {
         why: Arc<store::Error>,
     ) -> Result<Answered, Error> {
         let text = serde_json::to_string(report).map_err(|error| store::Error::Refused(error.to_string()))?;
-        let values = vec![report.job.into(), report.token.into(), text.into()];
-        let kept =
-            self.base.change(Part::Worker, statement!("webhooks/keep_rejected_report"), values).await?;
-        if !kept.is_empty() {
+        if self.insert_rejected(report, text).await? {
             self.park(report.job, why.to_string()).await?;
             return Ok(Answered::Now);
         }
@@ -35,6 +34,32 @@ impl Jobs {
                 Ok(Answered::Before(error_code.map_or(Won::Completed, Won::Failed)))
             }
             None => Err(Error::Batch(why)),
+        }
+    }
+
+    /// Inserts a report whose lease lasts; whether it is the first one of its job.
+    async fn insert_rejected(&self, report: &Report, text: String) -> Result<bool, store::Error> {
+        let Statement { sqlite, postgres } = statement!("webhooks/insert_rejected_report");
+        let &Report { job, token, .. } = report;
+        let lasts = move |lease: &Lease| lease.status == Status::Leased && lease.token == token;
+        let values: [Value; 3] = [job.into(), token.into(), text.into()];
+        match self.base.side(Part::Worker)? {
+            Side::Sqlite(file) => {
+                let insert = move |transaction: &rusqlite::Transaction<'_>| {
+                    let lease = jobs::sqlite::lease_of_item(transaction, job)?;
+                    Ok(lease.as_ref().is_some_and(lasts)
+                        && !on_file(transaction, sqlite, &values)?.is_empty())
+                };
+                file.write_product(insert).await
+            }
+            Side::Postgres(server) => {
+                let unit = server.begin().await?;
+                let leases = jobs::postgres::lock_items(&unit, &[job]).await?;
+                let is_first = leases.get(&job).is_some_and(lasts)
+                    && !unit.query(postgres, &borrowed(&values)).await?.is_empty();
+                unit.commit().await?;
+                Ok(is_first)
+            }
         }
     }
 

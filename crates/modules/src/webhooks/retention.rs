@@ -116,18 +116,19 @@ impl Prunable for EndedDeliveries {
     async fn remove(&self, deliveries: Vec<i64>) -> Result<Vec<(&'static str, u64)>, NotPruned> {
         let statements = [
             statement!("webhooks/prune_deliveries"),
-            statement!("webhooks/prune_jobs"),
             statement!("webhooks/prune_attempts"),
             statement!("webhooks/prune_dead_letters"),
         ];
         let (pick, values) = (statement!("webhooks/prunable_deliveries"), vec![chosen(&deliveries)]);
-        let gone = self.base.change_picked(Part::Retention, pick, values, statements).await?;
+        // Every job that ended has left an attempt, whose first column is the job.
+        let (gone, jobs) =
+            self.base.change_picked(Part::Retention, pick, values, statements, Some(1)).await?;
         if let Some(orphans) = &self.orphans {
             let events = gone[0].iter().map(|row| row.integer(0)).collect::<Result<Vec<_>, _>>()?;
             orphans.open().extend(events);
         }
-        let kinds = [Self::ITEMS, "jobs", "attempts", "dead_letters"];
-        Ok(kinds.into_iter().zip(gone.map(|rows| rows.len() as u64)).collect())
+        let [deliveries, attempts, letters] = gone.map(|rows| rows.len() as u64);
+        Ok(vec![(Self::ITEMS, deliveries), ("jobs", jobs), ("attempts", attempts), ("dead_letters", letters)])
     }
 }
 
@@ -217,7 +218,7 @@ impl Prunable for OldEvents {
     async fn remove(&self, events: Vec<i64>) -> Result<Vec<(&'static str, u64)>, NotPruned> {
         let (pick, values) = (statement!("webhooks/prunable_events"), vec![chosen(&events), self.before()]);
         let prune = [statement!("webhooks/prune_events")];
-        let [gone] = self.base.change_picked(Part::Retention, pick, values, prune).await?;
+        let ([gone], _) = self.base.change_picked(Part::Retention, pick, values, prune, None).await?;
         Ok(vec![(Self::ITEMS, gone.len() as u64)])
     }
 }

@@ -18,7 +18,7 @@ pub static SCHEMA: Schema = Schema {
             postgres: include_str!("../../migrations/postgres/webhooks_0002.sql"),
         },
         Migration {
-            name: "handed_out_jobs",
+            name: "lease_holders",
             sqlite: include_str!("../../migrations/sqlite/webhooks_0003.sql"),
             postgres: include_str!("../../migrations/postgres/webhooks_0003.sql"),
         },

@@ -1,5 +1,6 @@
 //! Questions to the database, each asked by the part whose rights it takes.
 
+use backstitch::jobs;
 use backstitch::store::Error;
 
 use super::base::{Base, Part, Side};
@@ -64,15 +65,17 @@ impl Base {
         }
     }
 
-    /// Changes in one transaction what `pick` picks in it: every statement is asked with the numbers in its first column. What
-    /// changed by the time it had picked them is seen by them.
+    /// Changes in one transaction what `pick` picks in it: every statement gets the numbers in its first column. What
+    /// changed by the time it had picked them is seen by them. Removes the jobs in the first column of the rows that the statement
+    /// `with_jobs` returns, and returns how many there were.
     pub(super) async fn change_picked<const N: usize>(
         &self,
         part: Part,
         pick: Statement,
         values: Vec<Value>,
         statements: [Statement; N],
-    ) -> Result<[Vec<Record>; N], Error> {
+        with_jobs: Option<usize>,
+    ) -> Result<([Vec<Record>; N], u64), Error> {
         let mut given = [const { Vec::new() }; N];
         match self.side(part)? {
             Side::Sqlite(file) => {
@@ -81,7 +84,8 @@ impl Base {
                     for (statement, given) in statements.iter().zip(&mut given) {
                         *given = on_file(transaction, statement.sqlite, &[chosen(&picked)])?;
                     }
-                    Ok(given)
+                    let removed = jobs::sqlite::remove_items(transaction, &jobs_in(&given, with_jobs))?;
+                    Ok((given, removed as u64))
                 };
                 file.write_product(change).await
             }
@@ -93,9 +97,18 @@ impl Base {
                 for (statement, given) in statements.iter().zip(&mut given) {
                     *given = answered(&unit.query(statement.postgres, &borrowed(&values)).await?)?;
                 }
+                let jobs = jobs_in(&given, with_jobs);
+                let removed =
+                    if jobs.is_empty() { 0 } else { jobs::postgres::remove_items(&unit, &jobs).await? };
                 unit.commit().await?;
-                Ok(given)
+                Ok((given, removed as u64))
             }
         }
     }
+}
+
+/// The jobs that rows of this statement name in their first column.
+fn jobs_in<const N: usize>(given: &[Vec<Record>; N], with_jobs: Option<usize>) -> Vec<i64> {
+    let rows = with_jobs.and_then(|statement| given.get(statement)).into_iter().flatten();
+    rows.filter_map(|row| row.optional_integer(0).ok().flatten()).collect()
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstitch::{Timestamp, store};
+use backstitch::Timestamp;
 
 use super::base::{Base, Part};
 use super::error::Error;
@@ -14,6 +14,11 @@ use super::page::{Page, beyond};
 use super::sealed_headers::SealedHeaders;
 use super::subscription::{Sealed, Subscription, Terms};
 use crate::question::{Record, Statement, Value, statement, tidied};
+
+/// Disabled subscriptions whose jobs are counted together.
+const LOOKED_AT_ONCE: usize = 500;
+/// Jobs of a disabled subscription that are counted.
+const MOST_COUNTED: usize = 1_000;
 
 /// Why a subscription was disabled whose endpoint says that it is gone.
 pub const GONE: &str = "the endpoint answered 410 Gone";
@@ -95,17 +100,27 @@ impl Subscriptions {
     /// # Errors
     /// When the database cannot be read.
     pub async fn disabled_backlogs(&self, limit: usize) -> Result<Vec<Backlog>, Error> {
-        let asked = statement!("webhooks/disabled_backlogs");
-        let rows = self.base.read(Part::Reading, asked, vec![limit.into()]).await?;
-        let backlog = |row: &Record| {
-            Ok::<_, store::Error>(Backlog {
-                subscription_id: row.integer(0)?,
-                disabled_at: row.time(1)?,
-                reason: row.text(2)?,
-                waiting: row.integer(3)?.unsigned_abs(),
-            })
-        };
-        Ok(rows.iter().map(backlog).collect::<Result<_, _>>()?)
+        let (mut backlogs, mut after) = (Vec::new(), 0);
+        loop {
+            let asked = statement!("webhooks/disabled_subscriptions");
+            let rows =
+                self.base.read(Part::Reading, asked, vec![after.into(), LOOKED_AT_ONCE.into()]).await?;
+            let ids = rows.iter().map(|row| row.integer(0)).collect::<Result<Vec<_>, _>>()?;
+            for (row, waiting) in rows.iter().zip(self.base.waiting(&ids, MOST_COUNTED).await?) {
+                if waiting.count > 0 && backlogs.len() < limit {
+                    backlogs.push(Backlog {
+                        subscription_id: waiting.partition,
+                        disabled_at: row.time(1)?,
+                        reason: row.text(2)?,
+                        waiting: waiting.count,
+                    });
+                }
+            }
+            match ids.last() {
+                Some(last) if ids.len() == LOOKED_AT_ONCE && backlogs.len() < limit => after = *last,
+                _ => return Ok(backlogs),
+            }
+        }
     }
 
     /// One of them.

@@ -1,7 +1,7 @@
 //! Work that was given out and not brought back, or that nobody asks for.
 
+use backstitch::jobs::name_for_workers;
 use backstitch::store::diagnostics::Queue;
-use backstitch::store::jobs::name_for_workers;
 
 use super::check::Check;
 use super::finding::Finding;

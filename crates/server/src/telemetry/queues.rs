@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use backstitch::jobs::QUEUE_DEPTHS;
 use backstitch::store::Error;
 use backstitch::store::product::Database;
-use backstitch::{Engine, Timestamp, sql};
+use backstitch::{Engine, Timestamp};
 
 /// Jobs of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,14 +33,13 @@ pub(crate) async fn queue_depths(engine: &Engine) -> Result<BTreeMap<String, Que
     let rows: Vec<Row> = match engine.database() {
         Database::Sqlite(file) => {
             let read = |connection: &rusqlite::Connection| {
-                let sql = sql!(sqlite / jobs::queues);
-                let mut statement = connection.prepare_cached(sql)?;
+                let mut statement = connection.prepare_cached(QUEUE_DEPTHS.sqlite)?;
                 statement.query_map([], |row| read!(row.get))?.collect()
             };
             file.read_product(read).await?
         }
         Database::Postgres(server) => {
-            let rows = server.read_product(sql!(postgres / jobs::queues), &[]).await?;
+            let rows = server.read_product(QUEUE_DEPTHS.postgres, &[]).await?;
             let row = |row: &tokio_postgres::Row| read!(row.try_get);
             let rows: Result<Vec<Row>, tokio_postgres::Error> = rows.iter().map(row).collect();
             rows.map_err(|why| Error::Refused(format!("jobs cannot be counted: {why}")))?

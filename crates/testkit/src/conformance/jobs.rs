@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
+use backstitch::jobs::{Job, JobOutcome, NewJob, Settlement};
 use backstitch::store::Commit;
-use backstitch::store::jobs::{Job, NewJob, Report, Settled, Settlement};
 use backstitch::store::outbox::ALERTS;
 use backstitch_kernel::Payload;
-use backstitch_kernel::lease::{MAX_EXPIRIES, Refused, Status};
+use backstitch_kernel::lease::{Lease, MAX_EXPIRIES, Refused, Status};
 use serde_json::json;
 
 use super::Fixture;
@@ -22,7 +22,7 @@ async fn asked(fixture: &dyn Fixture, jobs: Vec<NewJob>) {
 async fn lease(fixture: &dyn Fixture, queues: &[&str], limit: usize) -> Vec<Job> {
     let queues: Vec<_> = queues.iter().map(|queue| (*queue).to_owned()).collect();
     let leased = fixture.store().lease_jobs(&queues, LEASE, limit).await.unwrap();
-    leased.leased.into_iter().map(|leased| leased.job).collect()
+    leased.leased
 }
 
 /// The one job there is to lease.
@@ -32,11 +32,11 @@ async fn lease_one(fixture: &dyn Fixture) -> Job {
     leased.remove(0)
 }
 
-async fn report(fixture: &dyn Fixture, job: &Job, report: Report) -> Settled {
-    let settlement = Settlement { id: job.id, token: job.lease.token, report };
+async fn report(fixture: &dyn Fixture, job: &Job, report: JobOutcome) -> Result<(), Refused> {
+    let settlement = Settlement::new(job.id, job.lease.token, report);
     let mut settled = fixture.store().settle_jobs(&[settlement]).await.unwrap();
     assert_eq!(settled.len(), 1);
-    settled.remove(0)
+    settled.remove(0).map(|_| ())
 }
 
 async fn read(fixture: &dyn Fixture, id: i64) -> Job {
@@ -107,9 +107,9 @@ pub async fn the_oldest_jobs_go_first(fixture: &dyn Fixture) {
 pub async fn a_job_is_completed_once(fixture: &dyn Fixture) {
     asked(fixture, vec![job("hooks", "on_success", fixture.now())]).await;
     let leased = lease_one(fixture).await;
-    assert_eq!(report(fixture, &leased, Report::Completed).await, Ok(()));
-    assert_eq!(report(fixture, &leased, Report::Completed).await, Err(Refused::Finished));
-    let failed = Report::Failed { error: "late".to_owned(), retry_after: None };
+    assert_eq!(report(fixture, &leased, JobOutcome::Completed).await, Ok(()));
+    assert_eq!(report(fixture, &leased, JobOutcome::Completed).await, Err(Refused::Finished));
+    let failed = JobOutcome::Failed { error: "late".to_owned(), retry_after: None };
     assert_eq!(report(fixture, &leased, failed).await, Err(Refused::Finished));
     let done = read(fixture, leased.id).await;
     assert_eq!((done.lease.status, done.lease.attempts, done.last_error), (Status::Completed, 1, None));
@@ -122,9 +122,9 @@ pub async fn a_failed_job_waits_for_its_retry_or_is_given_up(fixture: &dyn Fixtu
     asked(fixture, vec![job("hooks", "on_success", fixture.now())]).await;
     let first = lease_one(fixture).await;
     let retry_after = Some(Duration::from_secs(30));
-    let failed = Report::Failed { error: "503".to_owned(), retry_after };
+    let failed = JobOutcome::Failed { error: "503".to_owned(), retry_after };
     assert_eq!(report(fixture, &first, failed).await, Ok(()));
-    assert_eq!(report(fixture, &first, Report::Completed).await, Err(Refused::Stale));
+    assert_eq!(report(fixture, &first, JobOutcome::Completed).await, Err(Refused::Stale));
     let waiting = read(fixture, first.id).await;
     assert_eq!((waiting.lease.status, waiting.lease.attempts), (Status::Pending, 1));
     assert_eq!(waiting.last_error.as_deref(), Some("503"));
@@ -133,7 +133,7 @@ pub async fn a_failed_job_waits_for_its_retry_or_is_given_up(fixture: &dyn Fixtu
     fixture.advance(Duration::from_secs(10)).await;
     let second = lease_one(fixture).await;
     assert_eq!((second.lease.token, second.lease.attempts), (2, 1));
-    let failed = Report::Failed { error: "410".to_owned(), retry_after: None };
+    let failed = JobOutcome::Failed { error: "410".to_owned(), retry_after: None };
     assert_eq!(report(fixture, &second, failed).await, Ok(()));
     let given_up = read(fixture, first.id).await;
     assert_eq!((given_up.lease.status, given_up.lease.attempts), (Status::Failed, 2));
@@ -149,11 +149,11 @@ pub async fn a_result_under_an_old_token_is_refused(fixture: &dyn Fixture) {
     fixture.advance(LEASE + A_MOMENT).await;
     let newest = lease_one(fixture).await;
     assert!(newest.lease.token > late.lease.token);
-    assert_eq!(report(fixture, &late, Report::Completed).await, Err(Refused::Stale));
-    let still = Report::StillWorking { lease: LEASE };
+    assert_eq!(report(fixture, &late, JobOutcome::Completed).await, Err(Refused::Stale));
+    let still = JobOutcome::Renewed { lease: LEASE };
     assert_eq!(report(fixture, &late, still).await, Err(Refused::Stale));
     assert_eq!(read(fixture, late.id).await.lease, newest.lease);
-    assert_eq!(report(fixture, &newest, Report::Completed).await, Ok(()));
+    assert_eq!(report(fixture, &newest, JobOutcome::Completed).await, Ok(()));
 }
 
 /// An expired lease costs no attempt, but a job that nobody brings back is given up after some.
@@ -186,7 +186,7 @@ pub async fn a_job_that_is_given_up_is_told(fixture: &dyn Fixture) {
     ];
     asked(fixture, jobs).await;
     for job in lease(fixture, &["hooks"], 10).await {
-        let again = Report::Failed { error: "503".to_owned(), retry_after: Some(Duration::ZERO) };
+        let again = JobOutcome::Failed { error: "503".to_owned(), retry_after: Some(Duration::ZERO) };
         if job.subject != "vanished" {
             assert_eq!(report(fixture, &job, again).await, Ok(()));
         }
@@ -195,8 +195,8 @@ pub async fn a_job_that_is_given_up_is_told(fixture: &dyn Fixture) {
     assert!(claim_messages(&*store, 10).await.is_empty(), "nothing is given up yet");
     for job in lease(fixture, &["hooks"], 10).await {
         let verdict = match job.subject.as_str() {
-            "done" => Report::Completed,
-            _ => Report::Failed { error: "410".to_owned(), retry_after: None },
+            "done" => JobOutcome::Completed,
+            _ => JobOutcome::Failed { error: "410".to_owned(), retry_after: None },
         };
         assert_eq!(report(fixture, &job, verdict).await, Ok(()));
     }
@@ -218,12 +218,12 @@ pub async fn a_heartbeat_extends_the_lease(fixture: &dyn Fixture) {
     let leased = lease_one(fixture).await;
     for _ in 0..3 {
         fixture.advance(LEASE / 2).await;
-        assert_eq!(report(fixture, &leased, Report::StillWorking { lease: LEASE }).await, Ok(()));
+        assert_eq!(report(fixture, &leased, JobOutcome::Renewed { lease: LEASE }).await, Ok(()));
         assert!(lease(fixture, &["hooks"], 10).await.is_empty());
     }
     let kept = read(fixture, leased.id).await.lease;
     assert_eq!((kept.token, kept.attempts, kept.expiries), (leased.lease.token, 0, 0));
-    assert_eq!(report(fixture, &leased, Report::Completed).await, Ok(()));
+    assert_eq!(report(fixture, &leased, JobOutcome::Completed).await, Ok(()));
 }
 
 /// A worker that has to stop gives its job back, as often as it likes: the next one gets it at once.
@@ -234,13 +234,13 @@ pub async fn a_job_that_is_given_back_is_due_at_once_and_costs_nothing(fixture: 
     for turn in 2..=i64::from(2 * MAX_EXPIRIES) {
         let leased = lease_one(fixture).await;
         assert_eq!((leased.lease.token, leased.lease.attempts, leased.lease.expiries), (turn, 0, 1));
-        assert_eq!(report(fixture, &leased, Report::GivenBack).await, Ok(()));
+        assert_eq!(report(fixture, &leased, JobOutcome::Returned).await, Ok(()));
         let back = read(fixture, leased.id).await;
         assert_eq!((back.lease.status, back.lease.attempts, back.lease.expiries), (Status::Pending, 0, 1));
         assert_eq!(back.last_error, leased.last_error);
     }
     let last = lease_one(fixture).await;
-    assert_eq!(report(fixture, &last, Report::Completed).await, Ok(()));
+    assert_eq!(report(fixture, &last, JobOutcome::Completed).await, Ok(()));
 }
 
 /// Only the newest token gives a job back, and only once.
@@ -249,14 +249,14 @@ pub async fn a_job_is_given_back_by_its_holder_only(fixture: &dyn Fixture) {
     let late = lease_one(fixture).await;
     fixture.advance(LEASE + A_MOMENT).await;
     let newest = lease_one(fixture).await;
-    assert_eq!(report(fixture, &late, Report::GivenBack).await, Err(Refused::Stale));
+    assert_eq!(report(fixture, &late, JobOutcome::Returned).await, Err(Refused::Stale));
     assert_eq!(read(fixture, late.id).await.lease, newest.lease);
-    assert_eq!(report(fixture, &newest, Report::GivenBack).await, Ok(()));
-    assert_eq!(report(fixture, &newest, Report::GivenBack).await, Err(Refused::Stale));
-    assert_eq!(report(fixture, &newest, Report::Completed).await, Err(Refused::Stale));
+    assert_eq!(report(fixture, &newest, JobOutcome::Returned).await, Ok(()));
+    assert_eq!(report(fixture, &newest, JobOutcome::Returned).await, Err(Refused::Stale));
+    assert_eq!(report(fixture, &newest, JobOutcome::Completed).await, Err(Refused::Stale));
     let last = lease_one(fixture).await;
-    assert_eq!(report(fixture, &last, Report::Completed).await, Ok(()));
-    assert_eq!(report(fixture, &last, Report::GivenBack).await, Err(Refused::Finished));
+    assert_eq!(report(fixture, &last, JobOutcome::Completed).await, Ok(()));
+    assert_eq!(report(fixture, &last, JobOutcome::Returned).await, Err(Refused::Finished));
 }
 
 /// A saga asks for the same thing once at a time.
@@ -268,7 +268,7 @@ pub async fn a_saga_has_one_active_job_for_a_subject(fixture: &dyn Fixture) {
     let leased = lease_one(fixture).await;
     apply(&*store, Commit { jobs: vec![job("hooks", "on_success", now)], ..appended(saga(1), 3, now) }).await;
     assert!(lease(fixture, &["hooks"], 10).await.is_empty());
-    report(fixture, &leased, Report::Completed).await.unwrap();
+    report(fixture, &leased, JobOutcome::Completed).await.unwrap();
     apply(&*store, Commit { jobs: vec![job("hooks", "on_success", now)], ..appended(saga(1), 4, now) }).await;
     let next = lease_one(fixture).await;
     assert!(next.id > leased.id, "a finished job is never used again");
@@ -289,7 +289,7 @@ pub async fn reports_are_answered_each_for_itself(fixture: &dyn Fixture) {
     let now = fixture.now();
     asked(fixture, vec![job("hooks", "a", now), job("hooks", "b", now)]).await;
     let leased = lease(fixture, &["hooks"], 10).await;
-    let completed = |id, token| Settlement { id, token, report: Report::Completed };
+    let completed = |id, token| Settlement::new(id, token, JobOutcome::Completed);
     let reports = [
         completed(leased[0].id, 99),
         completed(leased[1].id, leased[1].lease.token),
@@ -297,7 +297,60 @@ pub async fn reports_are_answered_each_for_itself(fixture: &dyn Fixture) {
         completed(leased[0].id, leased[0].lease.token),
     ];
     let settled = fixture.store().settle_jobs(&reports).await.unwrap();
+    let settled: Vec<_> = settled.into_iter().map(|settled| settled.map(|_| ())).collect();
     assert_eq!(settled, [Err(Refused::Stale), Ok(()), Err(Refused::Unavailable), Ok(())]);
+}
+
+/// A store makes of a lease what the kernel makes of it: for every report, in every status, under every token.
+pub async fn reports_follow_the_kernels_lease_rule(fixture: &dyn Fixture) {
+    let failed = |retry_after| JobOutcome::Failed { error: "no".to_owned(), retry_after };
+    let outcomes = [
+        JobOutcome::Completed,
+        failed(None),
+        failed(Some(LEASE)),
+        JobOutcome::Renewed { lease: LEASE },
+        JobOutcome::Returned,
+    ];
+    let mut jobs = Vec::new();
+    for earlier in std::iter::once(None).chain(outcomes.iter().map(Some)) {
+        for (outcome, token) in outcomes.iter().flat_map(|outcome| [-1, 0, 1].map(|token| (outcome, token))) {
+            jobs.push((earlier.cloned(), outcome.clone(), token));
+        }
+    }
+    let now = fixture.now();
+    let subject = |number: usize| format!("{number:03}");
+    asked(fixture, (0..jobs.len()).map(|number| job("hooks", &subject(number), now)).collect()).await;
+    let mut leased = lease(fixture, &["hooks"], jobs.len()).await;
+    leased.sort_by(|one, other| one.subject.cmp(&other.subject));
+    for (leased, (earlier, outcome, token)) in leased.into_iter().zip(jobs) {
+        if let Some(earlier) = earlier {
+            report(fixture, &leased, earlier).await.unwrap();
+        }
+        let before = read(fixture, leased.id).await;
+        let token = leased.lease.token + token;
+        let expected = match &outcome {
+            JobOutcome::Completed => before.lease.complete(token),
+            JobOutcome::Failed { retry_after, .. } => {
+                before.lease.fail(token, retry_after.map(|wait| fixture.now().plus(wait)))
+            }
+            JobOutcome::Renewed { lease } => before.lease.heartbeat(token, *lease, fixture.now()),
+            JobOutcome::Returned => before.lease.give_back(token, fixture.now()),
+        };
+        let settlement = Settlement::new(leased.id, token, outcome);
+        let settled = fixture.store().settle_jobs(&[settlement]).await.unwrap().remove(0);
+        let after = read(fixture, leased.id).await;
+        match expected {
+            Ok(lease) => {
+                assert_eq!(settled, Ok(after.lease.until));
+                let of = |lease: &Lease| (lease.status, lease.token, lease.attempts, lease.expiries);
+                assert_eq!(of(&after.lease), of(&lease), "{before:?}");
+            }
+            Err(refused) => {
+                assert_eq!(settled, Err(refused), "{before:?}");
+                assert_eq!(after, before);
+            }
+        }
+    }
 }
 
 /// A job that nobody asked for is not there.
@@ -311,5 +364,5 @@ pub async fn a_lease_holds_across_processes(fixture: &dyn Fixture) {
     let leased = lease_one(fixture).await;
     fixture.reopen().await;
     assert!(lease(fixture, &["hooks"], 10).await.is_empty());
-    assert_eq!(report(fixture, &leased, Report::Completed).await, Ok(()));
+    assert_eq!(report(fixture, &leased, JobOutcome::Completed).await, Ok(()));
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::Announced;
-use backstitch::store::jobs::NewJob;
+use backstitch::jobs::NewJob;
 use backstitch::store::nodes::{Epoch, Known, Node};
 use backstitch::store::outbox::{NewMessage, Outgoing, Share, Waiting};
 use backstitch::store::{Claim, Commit, NewRow, RowUpdate, RowWrite, Store, Stored, Verdict};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::inbox::{Message, Posted};
-use backstitch::store::jobs::{Report, Settlement};
+use backstitch::jobs::{JobOutcome, Settlement};
 use backstitch::store::retention::{Bulk, Gone, OldSagas};
 use backstitch::store::{Commit, Cursor, Filter, Verdict};
 use backstitch_kernel::saga::{Event, Recorded, Status, codec};
@@ -70,9 +70,9 @@ pub async fn an_ended_saga_goes_with_all_that_is_its_own(fixture: &dyn Fixture) 
     apply(&*store, Commit { claim: Some(claim("k", 1)), jobs, ..with_attributes(1) }).await;
     apply(&*store, with_attributes(2)).await;
     let leased = store.lease_jobs(&["build".to_owned()], LEASE, 2).await.unwrap().leased;
-    let reports = [Report::Completed, Report::Failed { error: "no".to_owned(), retry_after: None }];
+    let reports = [JobOutcome::Completed, JobOutcome::Failed { error: "no".to_owned(), retry_after: None }];
     for (leased, report) in leased.iter().zip(reports) {
-        let settlement = Settlement { id: leased.job.id, token: leased.job.lease.token, report };
+        let settlement = Settlement::new(leased.id, leased.lease.token, report);
         store.settle_jobs(&[settlement]).await.unwrap()[0].unwrap();
     }
     apply(&*store, Commit { messages: vec![message("told")], ..ended(saga(1), 2, at) }).await;
@@ -90,7 +90,7 @@ pub async fn an_ended_saga_goes_with_all_that_is_its_own(fixture: &dyn Fixture) 
     assert!(load(&*store, saga(1)).await.is_none());
     assert_eq!(seqs(&*store, saga(1)).await, [] as [u64; 0]);
     for leased in &leased {
-        assert!(store.job(leased.job.id).await.unwrap().is_none());
+        assert!(store.job(leased.id).await.unwrap().is_none());
     }
     let blue = Filter { attributes, ..Filter::default() };
     let found = store.list(&blue, &Cursor { before: None, limit: 9 }).await.unwrap();
@@ -175,8 +175,8 @@ pub async fn a_saga_with_something_left_to_do_stays(fixture: &dyn Fixture) {
     let leased = store.lease_jobs(&["hooks".to_owned()], LEASE, 1).await.unwrap().leased.remove(0);
     assert_eq!(old(fixture, Status::Succeeded).await, [], "it is being called");
     assert_eq!(remove(fixture, &[saga(1)], Status::Succeeded).await, Gone::default());
-    let (id, token) = (leased.job.id, leased.job.lease.token);
-    store.settle_jobs(&[Settlement { id, token, report: Report::Completed }]).await.unwrap()[0].unwrap();
+    let (id, token) = (leased.id, leased.lease.token);
+    store.settle_jobs(&[Settlement::new(id, token, JobOutcome::Completed)]).await.unwrap()[0].unwrap();
     assert_eq!(old(fixture, Status::Succeeded).await, [saga(1)]);
     assert_eq!(remove(fixture, &[saga(1)], Status::Succeeded).await.jobs, 1);
 }

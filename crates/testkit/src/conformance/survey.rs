@@ -111,7 +111,7 @@ pub async fn queues_are_told_with_their_first_job(fixture: &dyn Fixture) {
     let jobs = vec![job("a", "1", later), job("a", "2", now), job("b", "3", later), job("c", "4", now)];
     apply(&*store, Commit { jobs, ..started(saga(1), now) }).await;
     let leased = store.lease_jobs(&["c".to_owned()], LEASE, 1).await.unwrap();
-    let leased = leased.leased[0].job.id;
+    let leased = leased.leased[0].id;
     let fresh = survey(fixture).await;
     assert_eq!(fresh.leased, [Queue { queue: "c".to_owned(), job: leased, late: Duration::ZERO }]);
     fixture.advance(LEASE + LEASE).await;

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use backstitch::store::jobs::{Job, OF_PRODUCTS};
+use backstitch::jobs::{Job, PRODUCT_QUEUES};
 use backstitch::store::outbox::{NewMessage, Report, Sent};
 use backstitch::store::{Commit, Verdict};
 use backstitch_kernel::Payload;
@@ -18,7 +18,7 @@ async fn damaged(fixture: &dyn SqlFixture, table: &str, change: &str) {
 async fn lease(fixture: &dyn SqlFixture, queues: &[&str]) -> Vec<Job> {
     let queues: Vec<_> = queues.iter().map(|queue| (*queue).to_owned()).collect();
     let leased = fixture.store().lease_jobs(&queues, LEASE, 10).await.unwrap();
-    leased.leased.into_iter().map(|leased| leased.job).collect()
+    leased.leased
 }
 
 /// Other messages are sent, also those behind it in its order and those of other topics.
@@ -65,7 +65,7 @@ pub async fn a_job_that_cannot_be_read_holds_up_no_other(fixture: &dyn SqlFixtur
 /// A product finds its corrupt job as one with too many expired leases.
 pub async fn a_products_job_that_cannot_be_read_is_left_to_the_product(fixture: &dyn SqlFixture) {
     let (store, now) = (fixture.store(), fixture.now());
-    let queue = format!("{OF_PRODUCTS}x");
+    let queue = format!("{PRODUCT_QUEUES}x");
     let jobs = vec![job(&queue, "a", now), job(&queue, "b", now)];
     apply(&*store, Commit { jobs, ..started(saga(1), now) }).await;
     damaged(fixture, "jobs", "payload = '{' where subject = 'a'").await;

@@ -5,9 +5,7 @@
 use std::time::Duration;
 
 use backstitch::inbox::{Answer as Said, Message};
-use backstitch::store::jobs::{
-    Answer, Job, Leased, NewJob, Report, Settled, Settlement, WITHDRAWN, Withdrawal,
-};
+use backstitch::jobs::{Job, JobOutcome, JobResult, NewJob, Settlement, WITHDRAWN, Withdrawal};
 use backstitch::store::nodes::AdoptedSaga;
 use backstitch::store::{Commit, Verdict};
 use backstitch_kernel::lease::{MAX_EXPIRIES, Refused, Status};
@@ -42,7 +40,7 @@ async fn offered(fixture: &dyn Fixture) {
 
 async fn lease_all(fixture: &dyn Fixture) -> Vec<Job> {
     let leased = fixture.store().lease_jobs(&["work/q".to_owned()], LEASE, 10).await.unwrap();
-    leased.leased.into_iter().map(|leased| leased.job).collect()
+    leased.leased
 }
 
 async fn lease_one(fixture: &dyn Fixture) -> Job {
@@ -51,13 +49,18 @@ async fn lease_one(fixture: &dyn Fixture) -> Job {
     leased.remove(0)
 }
 
-async fn answer(fixture: &dyn Fixture, job: &Job, message: Message) -> Settled {
+async fn answer(fixture: &dyn Fixture, job: &Job, message: Message) -> Result<(), Refused> {
     let error = match &message {
         Message::Answered { answer: Said::Failed(error), .. } => Some(error.to_string()),
         _ => None,
     };
-    let answer = Answer { id: job.id, token: job.lease.token, error, message };
-    fixture.store().answer_job(&answer, fixture.now()).await.unwrap()
+    let outcome = match error {
+        None => JobOutcome::Completed,
+        Some(error) => JobOutcome::Failed { error, retry_after: None },
+    };
+    let result = JobResult::Message { message, at: fixture.now() };
+    let settlement = Settlement { id: job.id, token: job.lease.token, outcome, result };
+    fixture.store().settle_jobs(&[settlement]).await.unwrap().remove(0).map(|_| ())
 }
 
 async fn read(fixture: &dyn Fixture, id: i64) -> Job {
@@ -344,9 +347,9 @@ pub async fn a_job_is_either_leased_or_withdrawn(fixture: &dyn Fixture) {
         let (leased, withdrawn) = (leased.unwrap().leased, withdrawn.unwrap());
         assert_eq!(leased.is_empty(), withdrawn, "saga {number}");
         for leased in leased {
-            let report = Report::Completed;
-            let settlement = Settlement { id: leased.job.id, token: leased.job.lease.token, report };
-            assert_eq!(store.settle_jobs(&[settlement]).await.unwrap(), [Ok(())]);
+            let report = JobOutcome::Completed;
+            let settlement = Settlement::new(leased.id, leased.lease.token, report);
+            assert!(store.settle_jobs(&[settlement]).await.unwrap()[0].is_ok());
         }
     }
 }
@@ -361,7 +364,7 @@ fn attempt(queue: &str, step: &str, due_at: Timestamp) -> NewJob {
 async fn lose_all_but_one(fixture: &dyn Fixture, queues: &[String], jobs: usize) {
     for nth in 1..=MAX_EXPIRIES {
         let leasing = fixture.store().lease_jobs(queues, LEASE, 10).await.unwrap();
-        assert_eq!((leasing.leased.len(), leasing.told), (jobs, vec![]), "lease {nth}");
+        assert_eq!((leasing.leased.len(), leasing.notified), (jobs, vec![]), "lease {nth}");
         fixture.advance(LEASE + A_MOMENT).await;
     }
 }
@@ -369,9 +372,9 @@ async fn lose_all_but_one(fixture: &dyn Fixture, queues: &[String], jobs: usize)
 async fn told_at_the_next_look(fixture: &dyn Fixture, queues: &[String]) -> Vec<SagaId> {
     let mut leasing = fixture.store().lease_jobs(queues, LEASE, 10).await.unwrap();
     assert!(leasing.leased.is_empty(), "they are given up");
-    leasing.told.sort();
-    leasing.told.dedup();
-    leasing.told
+    leasing.notified.sort();
+    leasing.notified.dedup();
+    leasing.notified
 }
 
 fn given_up(message: &Message) -> Option<(&str, Phase, u32)> {
@@ -399,7 +402,7 @@ pub async fn a_product_gives_its_jobs_up_itself(fixture: &dyn Fixture) {
     assert_eq!(told_at_the_next_look(fixture, &queues).await, [saga(1)]);
     assert_eq!(inbox(fixture).await.len(), 1, "of the other one");
     assert_eq!(leased.len(), 2);
-    for Leased { job } in leased {
+    for job in leased {
         let is_left = job.is_of_a_product();
         let expected =
             if is_left { (Status::Leased, MAX_EXPIRIES - 1) } else { (Status::Failed, MAX_EXPIRIES) };

@@ -140,6 +140,7 @@ macro_rules! every_store {
                 a_saga_has_one_active_job_for_a_subject
                 two_sagas_may_ask_for_the_same_thing
                 reports_are_answered_each_for_itself
+                reports_follow_the_kernels_lease_rule
                 an_unknown_job_is_not_there
                 a_lease_holds_across_processes
             }

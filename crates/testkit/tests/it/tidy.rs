@@ -95,6 +95,29 @@ fn routes_and_command_lines_stay_in_their_crates() {
     }
 }
 
+#[test]
+fn only_the_engine_accesses_the_tables_of_jobs() {
+    let crates = repository::root().join("crates");
+    let accesses = [
+        "from jobs",
+        "into jobs",
+        "update jobs",
+        "update or fail jobs",
+        "join jobs",
+        "job_results",
+        "jobs_id_seq",
+    ];
+    let mut found = Vec::new();
+    for folder in ["modules/src", "modules/queries", "modules/sql", "server/src", "server/sql"] {
+        for path in repository::files_under(&crates.join(folder)) {
+            let source = fs::read_to_string(&path).unwrap_or_default();
+            let named = accesses.iter().filter(|access| source.contains(*access));
+            found.extend(named.map(|access| format!("{}: {access}", shown(&path))));
+        }
+    }
+    assert_none(&found, "call the operations of `backstitch::jobs`, or extend its statements");
+}
+
 /// Databases record migrations by number, so a number is never reused.
 #[test]
 fn a_migration_that_was_published_never_changes() {

@@ -49,7 +49,7 @@ const fn active(find: &'static str, free: &'static [&'static str]) -> Row {
 const ACTIVE_SAGA: &[&str] =
     &["status", "paused", "owner", "wake_at", "inbox_seq", "failed_step", "updated_at"];
 const ACTIVE_JOB: &[&str] =
-    &["status", "token", "until", "attempts", "expiries", "last_error", "handed_out_by", "handed_out_as"];
+    &["status", "token", "until", "attempts", "expiries", "last_error", "lease_holder", "lease_version"];
 const UNSENT: &[&str] = &[
     "status",
     "attempts",

@@ -10,10 +10,10 @@ use futures::future::ready;
 
 use super::Executor;
 use crate::call::Call;
+use crate::jobs::worker::{self, OfferedAttempt};
 use crate::runtime::attempts;
 use crate::runtime::room::{LimitedAttempt, Permits, Reservation};
 use crate::store::outbox::NewMessage;
-use crate::work::{self, Offered};
 
 /// An attempt that begins so soon after its decision has not waited for anything.
 const AT_ONCE: Duration = Duration::from_secs(1);
@@ -130,9 +130,10 @@ impl Executor {
         for (step, state) in self.definition.definition.steps().iter().zip(&self.state.steps) {
             let attempt = &state.forward;
             if attempt.in_flight() && !attempt.runs_here() {
-                let offered = Offered { step: step.id.clone(), phase: Phase::Do, attempt: attempt.attempts };
+                let offered =
+                    OfferedAttempt { step: step.id.clone(), phase: Phase::Do, attempt: attempt.attempts };
                 self.withdrawing += 1;
-                let withdrawn = work::withdraw(self.shared.clone(), self.saga, offered);
+                let withdrawn = worker::withdraw(self.shared.clone(), self.saga, offered);
                 self.tasks.push(Box::pin(async move { TaskEnd::Withdrawal(withdrawn.await) }));
             }
         }

@@ -7,15 +7,15 @@ use backstitch_kernel::saga::{Decision, Definition, Event, Phase, Recorded, Stat
 use backstitch_kernel::{Payload, SagaId, Timestamp};
 use serde_json::json;
 
+use crate::jobs::NewJob;
+use crate::jobs::worker::{self, OfferedAttempt};
 use crate::outbox::Announced;
 use crate::registry::{HookKind, Registered};
 use crate::runtime::Shared;
 use crate::runtime::failpoints::{Bug, is_enabled};
-use crate::store::jobs::NewJob;
 use crate::store::nodes::Epoch;
 use crate::store::outbox::{ALERTS, NewMessage};
 use crate::store::{Commit, NewRow, RowUpdate, RowWrite};
-use crate::work::{self, Offered};
 
 /// A saga that waits for a worker is woken by the lease. Its row has a due time all the same: one without an owner, a due time
 /// and a pause is taken for lost.
@@ -259,8 +259,8 @@ fn offer(recorded: &Recorded) -> Option<NewJob> {
         }
         _ => return None,
     };
-    let offered = Offered { step: step.clone(), phase, attempt };
-    let (queue, subject, payload) = (work::queue(&outside.queue), offered.subject(), offered.payload());
+    let offered = OfferedAttempt { step: step.clone(), phase, attempt };
+    let (queue, subject, payload) = (worker::queue(&outside.queue), offered.subject(), offered.payload());
     Some(NewJob { queue, subject, payload, due_at: recorded.at, alert: None })
 }
 
@@ -277,7 +277,7 @@ fn withdrawn(on: &CommitContext<'_>, before: &State, after: &State) -> Vec<Strin
         let is_in_flight = is.in_flight() && is.attempts == was.attempts;
         (was_queued && !is_in_flight).then(|| {
             let step = on.definition.definition.steps()[position].id.clone();
-            Offered { step, phase, attempt: was.attempts }.subject()
+            OfferedAttempt { step, phase, attempt: was.attempts }.subject()
         })
     });
     ended.collect()

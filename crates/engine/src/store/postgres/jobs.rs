@@ -1,38 +1,79 @@
-//! The lease queue.
+//! Jobs of sagas and lifecycles: leases, results and expiries are in the inboxes of their sagas in the same statement.
 
-use std::collections::{HashMap, HashSet};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use backstitch_kernel::lease::{Lease, MAX_EXPIRIES, Refused, Status};
-use backstitch_kernel::{Payload, SagaId, Timestamp};
+use backstitch_kernel::lease::{MAX_EXPIRIES, Refused};
+use backstitch_kernel::{SagaId, Timestamp};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::parked::{ids, park_item};
+use super::parked::park_item;
 use super::session::{Session, change, read};
-use super::values::{get, get_time, is_text, limit, micros, millis, readable, time};
+use super::values::{get, limit, time};
 use super::{PostgresStore, sql};
-use crate::store::isolation::isolate_picked;
-use crate::store::jobs::{
-    Answer, Job, LEASE_EXPIRED, Leased, Leasing, OF_PRODUCTS, OUTSIDE, Report, Settled, Settlement,
-    Withdrawal, loss, unreadable,
+use crate::jobs::postgres::{self as queue, NOTIFY_SAGAS, SqlConnection, Values};
+use crate::jobs::{
+    ExpiryScope, Extension, Job, JobOutcome, JobResult, LeaseBatch, PRODUCT_QUEUES, QueueState, Settled,
+    Settlement, WITHDRAWN, Withdrawal, lost_message_part, unreadable,
 };
+use crate::store::isolation::isolate_picked;
 use crate::store::parked::{JOBS, claimed};
-use crate::store::{Corrupt, Error, JobStore};
+use crate::store::{Error, JobStore};
+
+/// Jobs whose expired leases are handled in one statement.
+const EXPIRED_AT_ONCE: usize = 10_000;
+
+/// The message to a saga whose job is leased: the time of its attempt begins now. The subject is `step:phase@attempt`.
+const LEASED_MESSAGE: &str = "
+, message as (
+    select
+        id as job, saga_id, clock() as at,
+        json_build_object(
+            'ask', 'leased',
+            'step', split_part(subject, ':', 1),
+            'phase', split_part(split_part(subject, ':', 2), '@', 1),
+            'attempt', split_part(subject, '@', 2)::integer,
+            'at', (extract(epoch from clock()) * 1000000)::bigint
+        )::text as body
+    from leased
+    where starts_with(queue, 'work/') and subject ~ '^[^:@]+:(do|undo)@[0-9]{1,9}$'
+)";
+/// The message to a saga whose job has lost its last lease.
+const LOST_MESSAGE: &str = "
+, message as (
+    select id as job, saga_id, clock() as at, (payload::jsonb || $7::text::jsonb)::text as body
+    from returned
+    where status = 'Failed' and starts_with(queue, 'work/')
+)";
+/// The messages that come with results.
+const RESULT_MESSAGE: &str = "
+, message as (
+    select settled.id as job, settled.saga_id, m.at, m.body
+    from settled
+        join unnest($1::bigint[], $8::timestamptz[], $9::text[]) as m (id, at, body) on m.id = settled.id
+    where m.body is not null
+)";
+/// The message to a saga whose job is withdrawn.
+const WITHDRAWN_MESSAGE: &str = "
+, message as (
+    select id as job, saga_id, $5::timestamptz as at, case when token = 0 then $6::text else $7::text end as body
+    from withdrawn
+)";
 
 #[async_trait]
 impl JobStore for PostgresStore {
-    async fn lease_jobs(&self, queues: &[String], lease: Duration, limit: usize) -> Result<Leasing, Error> {
+    async fn lease_jobs(
+        &self,
+        queues: &[String],
+        lease: Duration,
+        limit: usize,
+    ) -> Result<LeaseBatch, Error> {
         change!(self.sessions.to_ask(), |session| lease_due(session, queues, lease, limit))
     }
 
     async fn settle_jobs(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, Error> {
         change!(self.sessions.to_ask(), |session| settle(session, settlements))
-    }
-
-    async fn answer_job(&self, answer: &Answer, at: Timestamp) -> Result<Settled, Error> {
-        change!(self.sessions.to_ask(), |session| record_answer(session, answer, at))
     }
 
     async fn withdraw_job(&self, withdrawal: &Withdrawal, at: Timestamp) -> Result<bool, Error> {
@@ -42,241 +83,164 @@ impl JobStore for PostgresStore {
     async fn job(&self, id: i64) -> Result<Option<Job>, Error> {
         read!(self.sessions, |session| load(session, id))
     }
+
+    async fn queue_state(
+        &self,
+        queues: &[String],
+        area: &'static str,
+        limit: usize,
+    ) -> Result<QueueState, Error> {
+        read!(self.sessions, |session| queue_state(session, queues, area, limit))
+    }
+
+    async fn has_due_job(&self, owner: SagaId) -> Result<bool, Error> {
+        let due = read!(self.sessions, |session| session.query(sql!(jobs::is_due), &[&owner.0]))?;
+        Ok(!due.is_empty())
+    }
 }
 
-/// Jobs whose lease is over.
-const EXPIRED: &str = "
-    select id from jobs
-    where
-        status = 'Leased' and queue = any ($1) and until <= answers_written_until()
-        and id <> all (array(select item::bigint from parked_items where area = 'jobs' and retry_at > clock()))
-    limit 10000";
-/// Jobs that are due: those that `due_jobs` picks.
-const DUE: &str = "
-    select oldest.id
-    from (select distinct unnest($1::text[])) as wanted (queue)
-        cross join lateral (
-            select id, until
-            from jobs
-            where
-                status = 'Pending' and lane is null and queue = wanted.queue and until <= clock()
-                and id <> all (array(select item::bigint from parked_items where area = 'jobs' and retry_at > clock()))
-                and (
-                    not starts_with(wanted.queue, 'work/')
-                    or not exists (
-                        select 1
-                        from sagas
-                        where sagas.id = jobs.saga_id and sagas.paused
-                            and sagas.status in ('pending', 'running', 'compensating')
-                    )
-                )
-            order by until, id
-            limit $2
-        ) as oldest
-    order by oldest.until, oldest.id
-    limit $2";
+impl SqlConnection for Session {
+    async fn run(&self, sql: &str, values: &Values<'_>) -> Result<Vec<Row>, Error> {
+        self.query(sql, values).await
+    }
+}
+
+fn notifying(message: &str) -> String {
+    [message, NOTIFY_SAGAS].concat()
+}
 
 async fn lease_due(
     session: &Session,
     queues: &[String],
     lease: Duration,
     rows: usize,
-) -> Result<Leasing, Error> {
-    // A queue whose name no column can hold has no jobs.
-    let queues: Vec<&str> = queues.iter().map(String::as_str).filter(|queue| is_text(queue)).collect();
-    let fifth = i32::try_from(MAX_EXPIRIES).unwrap_or(i32::MAX);
-    let (queues, loss, lease, rows) = (&queues, &loss().to_string(), &millis(lease), &limit(rows));
+) -> Result<LeaseBatch, Error> {
+    let queues = &*queue::storable(queues);
     let park = |job: i64, reason| park_item(session, JOBS, job, reason);
-    let expired = || async { ids(&session.query(EXPIRED, &[queues]).await?) };
-    let told = isolate_picked(
-        expired,
+    let (then, loss) = (&*notifying(LOST_MESSAGE), &lost_message_part().to_string());
+    // A product fails its jobs itself.
+    let condition =
+        &*format!("and not (expiries + 1 >= {MAX_EXPIRIES} and starts_with(queue, '{PRODUCT_QUEUES}'))");
+    let scope = ExpiryScope { queues, limit: EXPIRED_AT_ONCE, area: JOBS, only: None };
+    let extension = &Extension {
+        condition,
+        then,
+        columns: ", notified.id as saga_id",
+        joins: "join notified on notified.id = job.saga_id",
+    };
+    let notified = isolate_picked(
+        || queue::expired(session, scope, extension),
         |only| async move {
-            let values: [&(dyn ToSql + Sync); 7] =
-                [queues, &fifth, &OUTSIDE, loss, &OF_PRODUCTS, &LEASE_EXPIRED, &only];
-            session.query(sql!("expired_jobs"), &values).await
+            let scope = ExpiryScope { only: only.as_deref(), ..scope };
+            queue::expire(session, scope, extension, &[loss]).await
         },
         park,
     );
-    let told = claimed(JOBS, told.await?)?;
-    let due = || async { ids(&session.query(DUE, &[queues, rows]).await?) };
+    let notified = claimed(JOBS, notified.await?)?;
+    let then = &*notifying(LEASED_MESSAGE);
     let due = isolate_picked(
-        due,
-        |only| async move { session.query(sql!("due_jobs"), &[queues, lease, rows, &only]).await },
+        || queue::due_in_queues(session, queues, rows, JOBS),
+        |only| async move {
+            let extension = Extension { then, ..Extension::default() };
+            queue::lease_queues(session, queues, lease, rows, JOBS, only.as_deref(), &extension).await
+        },
         park,
     );
     let due = claimed(JOBS, due.await?)?;
-    Ok(Leasing {
+    Ok(LeaseBatch {
         leased: readable_jobs(session, &due).await?,
-        told: told.iter().map(|row| get(row, "saga_id").map(SagaId)).collect::<Result<_, _>>()?,
+        notified: notified.iter().map(|row| get(row, "saga_id").map(SagaId)).collect::<Result<_, _>>()?,
     })
 }
 
-/// What cannot be read is given up, so that it is in nobody's way. What its product is to give up stays leased to nobody,
-/// until its product finds that nobody brings it back.
-async fn readable_jobs(session: &Session, rows: &[Row]) -> Result<Vec<Leased>, Error> {
-    let (mut leased, mut given_up) = (Vec::with_capacity(rows.len()), Vec::new());
+/// A job that cannot be read fails, so that it holds up no other. One of a product stays leased until the product finds that its
+/// last lease has expired.
+async fn readable_jobs(session: &Session, rows: &[Row]) -> Result<Vec<Job>, Error> {
+    let (mut leased, mut failed) = (Vec::with_capacity(rows.len()), Vec::new());
     for row in rows {
-        match job(row) {
-            Ok(job) => leased.push(Leased { job }),
+        match queue::job(row) {
+            Ok(job) => leased.push(job),
             Err(why) => {
                 let (id, queue): (i64, &str) = (get(row, "id")?, get(row, "queue")?);
                 let error = unreadable(id, queue, &why);
-                if !queue.starts_with(OF_PRODUCTS) {
-                    let report = Report::Failed { error, retry_after: None };
-                    given_up.push(Settlement { id, token: get(row, "token")?, report });
+                if !queue.starts_with(PRODUCT_QUEUES) {
+                    let outcome = JobOutcome::Failed { error, retry_after: None };
+                    failed.push(Settlement::new(id, get(row, "token")?, outcome));
                 }
             }
         }
     }
-    if let Err(error) = settle(session, &given_up).await {
-        // The others are taken all the same; these are met again when their leases have ended.
-        tracing::warn!(%error, "jobs that cannot be read are still there");
+    if let Err(error) = settle(session, &failed).await {
+        // The others are leased all the same; these are met again when their leases have expired.
+        tracing::warn!(%error, "jobs that cannot be read have not failed yet");
     }
     Ok(leased)
 }
 
 async fn load(session: &Session, id: i64) -> Result<Option<Job>, Error> {
-    let rows = session.query(sql!("load_job"), &[&id]).await?;
-    rows.first().map(job).transpose()
+    let rows = session.query(sql!(jobs::load), &[&id]).await?;
+    rows.first().map(queue::job).transpose()
 }
 
-/// In the order asked. One statement takes one report of each job, so a job's second report waits for the next.
 async fn settle(session: &Session, settlements: &[Settlement]) -> Result<Vec<Settled>, Error> {
-    let mut settled: Vec<Option<Settled>> = vec![None; settlements.len()];
-    loop {
-        let mut jobs = HashSet::new();
-        let mut wave = Vec::new();
-        for (index, settlement) in settlements.iter().enumerate() {
-            if settled[index].is_none() && jobs.insert(settlement.id) {
-                wave.push(index);
-            }
-        }
-        if wave.is_empty() {
-            return Ok(settled.into_iter().flatten().collect());
-        }
-        let found = settle_once(session, wave.iter().map(|index| &settlements[*index])).await?;
-        for index in wave {
-            let Settlement { id, token, .. } = settlements[index];
-            let counted = |lease: &Lease| lease.complete(token).map(|_| ());
-            settled[index] = Some(found.get(&id).map_or(Err(Refused::Unavailable), counted));
-        }
+    let mut at = Vec::with_capacity(settlements.len());
+    let mut body = Vec::with_capacity(settlements.len());
+    for settlement in settlements {
+        let message = match &settlement.result {
+            JobResult::Message { message, at } => Some((message, *at)),
+            JobResult::None | JobResult::RetryAfter(_) => None,
+        };
+        let text = message.map(|(message, _)| serde_json::to_string(message)).transpose();
+        body.push(text.map_err(|why| Error::Refused(why.to_string()))?);
+        at.push(message.map(|(_, at)| time(at)));
     }
+    let has_messages = body.iter().any(Option::is_some);
+    let then = if has_messages { notifying(RESULT_MESSAGE) } else { String::new() };
+    let extension = Extension { condition: " and saga_id is not null", then: &then, ..Extension::default() };
+    let values = |wave: &[usize]| -> Vec<Box<dyn ToSql + Sync + Send>> {
+        if !has_messages {
+            return Vec::new();
+        }
+        let at: Vec<Option<SystemTime>> = wave.iter().map(|index| at[*index]).collect();
+        let body: Vec<Option<String>> = wave.iter().map(|index| body[*index].clone()).collect();
+        vec![Box::new(at), Box::new(body)]
+    };
+    let settled = queue::settle(session, settlements, &extension, values).await?;
+    let result = |(job, settlement): (Option<crate::jobs::SettledJob>, &Settlement)| {
+        job.map_or(Err(Refused::Unavailable), |job| job.settled(settlement.token))
+    };
+    Ok(settled.into_iter().zip(settlements).map(result).collect())
 }
 
-/// Takes an outside worker's answer and tells the saga of it.
-async fn record_answer(session: &Session, answer: &Answer, at: Timestamp) -> Result<Settled, Error> {
-    let Answer { id, token, error, message } = answer;
-    let body = serde_json::to_string(message).map_err(|why| Error::Refused(why.to_string()))?;
-    let error = error.as_deref().map(readable);
-    let values: [&(dyn ToSql + Sync); 5] = [id, token, &error, &time(at), &body];
-    let rows = session.query(include_str!("answer_job.sql"), &values).await?;
-    let found = rows.first().map(before).transpose()?;
-    Ok(found.map_or(Err(Refused::Unavailable), |(_, lease)| lease.complete(*token).map(|_| ())))
-}
-
-/// Takes back what no worker has and tells the saga of it.
+/// Withdraws a job that no worker has leased.
 async fn withdraw(session: &Session, withdrawal: &Withdrawal, at: Timestamp) -> Result<bool, Error> {
     let Withdrawal { saga, subject, never_leased, leased_before } = withdrawal;
     let body = |message| {
         serde_json::to_string(message).map_err(|why: serde_json::Error| Error::Refused(why.to_string()))
     };
-    let (never_leased, leased_before) = (body(never_leased)?, body(leased_before)?);
-    let values: [&(dyn ToSql + Sync); 5] = [&saga.0, subject, &time(at), &never_leased, &leased_before];
-    Ok(!session.query(sql!("withdraw_job"), &values).await?.is_empty())
+    let (never_leased, leased_before, at) = (body(never_leased)?, body(leased_before)?, time(at));
+    let then = notifying(WITHDRAWN_MESSAGE);
+    let extension = Extension { then: &then, ..Extension::default() };
+    let values: [&(dyn ToSql + Sync); 3] = [&at, &never_leased, &leased_before];
+    let withdrawn =
+        queue::withdraw_owned(session, &[*saga], Some(subject), false, WITHDRAWN, &extension, &values)
+            .await?;
+    Ok(!withdrawn.is_empty())
 }
 
-fn before(row: &Row) -> Result<(i64, Lease), Error> {
-    let id: i64 = get(row, "id")?;
-    let (status, token) = (status(row, id)?, get(row, "token")?);
-    Ok((id, Lease { status, token, ..Lease::due_at(Timestamp::default()) }))
-}
-
-/// What leasing looks at in each of these jobs, as it was before.
-async fn settle_once(
+async fn queue_state(
     session: &Session,
-    settlements: impl Iterator<Item = &Settlement>,
-) -> Result<HashMap<i64, Lease>, Error> {
-    let mut reports = Reports::default();
-    for settlement in settlements {
-        reports.add(settlement);
+    queues: &[String],
+    area: &'static str,
+    rows: usize,
+) -> Result<QueueState, Error> {
+    let queues = queue::storable(queues);
+    let last = i32::try_from(MAX_EXPIRIES).unwrap_or(i32::MAX);
+    let values: [&(dyn ToSql + Sync); 4] = [&queues, &last, &area, &limit(rows)];
+    let mut state = QueueState::default();
+    for row in session.query(sql!(jobs::queue_state), &values).await? {
+        state.has_jobs |= get::<Option<bool>>(&row, "has_jobs")?.unwrap_or_default();
+        state.lost.extend(get::<Option<i64>>(&row, "lost")?);
     }
-    let rows = session
-        .query(
-            sql!("settle_job"),
-            &[
-                &reports.id,
-                &reports.token,
-                &reports.status,
-                &reports.retry_us,
-                &reports.lease_ms,
-                &reports.error,
-            ],
-        )
-        .await?;
-    rows.iter().map(before).collect()
-}
-
-#[derive(Default)]
-struct Reports {
-    id: Vec<i64>,
-    token: Vec<i64>,
-    status: Vec<&'static str>,
-    retry_us: Vec<Option<i64>>,
-    lease_ms: Vec<Option<i64>>,
-    error: Vec<Option<String>>,
-}
-
-impl Reports {
-    fn add(&mut self, settlement: &Settlement) {
-        let (status, retry, lease, error) = match &settlement.report {
-            Report::Completed => ("Completed", None, None, None),
-            Report::StillWorking { lease } => ("Leased", None, Some(millis(*lease)), None),
-            Report::GivenBack => ("Pending", None, Some(0), None),
-            Report::Failed { error, retry_after: Some(wait) } => {
-                ("Pending", Some(micros(*wait)), None, Some(readable(error)))
-            }
-            Report::Failed { error, retry_after: None } => ("Failed", None, None, Some(readable(error))),
-        };
-        self.id.push(settlement.id);
-        self.token.push(settlement.token);
-        self.status.push(status);
-        self.retry_us.push(retry);
-        self.lease_ms.push(lease);
-        self.error.push(error);
-    }
-}
-
-fn job(row: &Row) -> Result<Job, Error> {
-    let id: i64 = get(row, "id")?;
-    let payload = Payload::parse(get::<&str>(row, "payload")?);
-    Ok(Job {
-        id,
-        saga: SagaId(get(row, "saga_id")?),
-        queue: get(row, "queue")?,
-        subject: get(row, "subject")?,
-        payload: payload.map_err(|why| corrupt("payload", id, why.to_string()))?,
-        lease: Lease {
-            status: status(row, id)?,
-            token: get(row, "token")?,
-            until: get_time(row, "until")?,
-            attempts: get::<i32>(row, "attempts")?.unsigned_abs(),
-            expiries: get::<i32>(row, "expiries")?.unsigned_abs(),
-        },
-        last_error: get(row, "last_error")?,
-    })
-}
-
-fn status(row: &Row, id: i64) -> Result<Status, Error> {
-    match get(row, "status")? {
-        "Pending" => Ok(Status::Pending),
-        "Leased" => Ok(Status::Leased),
-        "Completed" => Ok(Status::Completed),
-        "Failed" => Ok(Status::Failed),
-        other => Err(corrupt("status", id, format!("`{other}` is no status"))),
-    }
-}
-
-fn corrupt(column: &'static str, job: i64, why: String) -> Error {
-    let id = format!("job {job}");
-    Corrupt { table: "jobs", column, id, why }.into()
+    Ok(state)
 }

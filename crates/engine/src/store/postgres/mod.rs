@@ -52,6 +52,7 @@ pub use acting::{Acting, Unit};
 pub use durability::confirm;
 pub use schema::migrate;
 pub use session::{WRITER_SETTINGS, WRITERS, check_sessions, pool_at, pool_in};
+pub(crate) use values::{get, get_time, is_text, limit, micros, millis, readable};
 pub use values::{time, timestamp};
 
 /// A statement of a file in `sql/postgres`.

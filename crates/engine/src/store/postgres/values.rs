@@ -34,37 +34,37 @@ pub fn timestamp(time: SystemTime) -> Timestamp {
 }
 
 /// How long something lasts, in milliseconds, at least one.
-pub(super) fn millis(duration: Duration) -> i64 {
+pub(crate) fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.min(LONGEST).as_millis()).map_or(i64::MAX, |millis| millis.max(1))
 }
 
 /// How long something waits, in microseconds, which may be not at all.
-pub(super) fn micros(duration: Duration) -> i64 {
+pub(crate) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.min(LONGEST).as_micros()).unwrap_or(i64::MAX)
 }
 
 /// A number of rows.
-pub(super) fn limit(rows: usize) -> i64 {
+pub(crate) fn limit(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }
 
 /// `PostgreSQL` text holds every character but this one.
-pub(super) fn is_text(value: &str) -> bool {
+pub(crate) fn is_text(value: &str) -> bool {
     !value.contains('\0')
 }
 
 /// Text that only people read; what the database cannot hold of it is marked.
-pub(super) fn readable(text: &str) -> String {
+pub(crate) fn readable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
 /// The value of a column; a wrong type is somebody else's table.
-pub(super) fn get<'r, T: FromSql<'r>>(row: &'r Row, column: &str) -> Result<T, Error> {
+pub(crate) fn get<'r, T: FromSql<'r>>(row: &'r Row, column: &str) -> Result<T, Error> {
     row.try_get(column).map_err(|why| fault::unreadable(&why))
 }
 
 /// The time in a column.
-pub(super) fn get_time(row: &Row, column: &str) -> Result<Timestamp, Error> {
+pub(crate) fn get_time(row: &Row, column: &str) -> Result<Timestamp, Error> {
     get(row, column).map(timestamp)
 }
 

@@ -2,7 +2,7 @@
 
 use backstitch_kernel::idempotency::{self, Digest};
 use backstitch_kernel::saga::{Recorded, Status, codec};
-use backstitch_kernel::{Payload, SagaId, StepId, Timestamp};
+use backstitch_kernel::{SagaId, StepId, Timestamp};
 use rusqlite::{CachedStatement, Connection, Transaction, TransactionBehavior, params};
 
 use super::claim_rows::{ClaimRow, insert_claims};
@@ -13,10 +13,8 @@ use super::parked::on_its_own;
 use super::values::{RowReader, integer};
 use super::write_guard::allow_guarded_writes;
 use super::{messages, sql};
+use crate::jobs::sqlite as queue;
 use crate::store::{Claim, Commit, Error, NewRow, RowUpdate, RowWrite, Verdict};
-
-const ACTIVE_JOB: &str =
-    "select 1 from jobs where saga_id = ?1 and subject = ?2 and status in ('Pending', 'Leased')";
 
 /// Writes one decision inside the caller's own transaction on the engine's file: what is applied stands or falls
 /// with that transaction, and what is not applied leaves nothing in it. The engine sees it once the transaction
@@ -270,24 +268,12 @@ impl<'c> Writer<'c> {
             insert_claims(self.connection, &[claim])?;
         }
         for subject in &commit.withdrawn_jobs {
-            self.connection
-                .prepare_cached(include_str!("withdraw_unleased_job.sql"))?
-                .execute(params![id, subject])?;
+            queue::withdraw_unleased(self.connection, commit.saga, subject, None)?;
         }
         for job in &commit.jobs {
-            let inserted = self.connection.prepare_cached(include_str!("insert_job.sql"))?.execute(params![
-                id,
-                job.queue,
-                job.subject,
-                job.payload.as_str(),
-                job.due_at.as_micros(),
-                at.as_micros(),
-                job.alert.as_ref().map(Payload::as_str),
-            ]);
+            let enqueued = queue::enqueue_one(self.connection, commit.saga, job, at).map(|()| 1);
             // An active job stands for a repeated one.
-            is_inserted(inserted, || {
-                self.connection.prepare_cached(ACTIVE_JOB)?.exists(params![id, job.subject])
-            })?;
+            is_inserted(enqueued, || queue::has_active_subject(self.connection, commit.saga, &job.subject))?;
         }
         for row in &commit.rows {
             self.connection.prepare_cached(row.kind.sqlite)?.execute(params![

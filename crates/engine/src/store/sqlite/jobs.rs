@@ -1,20 +1,21 @@
-//! Jobs and their leases. What a lease becomes is the kernel's to say; here it is read and written back.
+//! Jobs of sagas and lifecycles. Every change of a lease is the kernel's; the messages to sagas are in the same transaction.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use backstitch_kernel::lease::{Lease, MAX_EXPIRIES, Refused, Status};
 use backstitch_kernel::{SagaId, Timestamp};
-use rusqlite::{Connection, OptionalExtension, Params, Row, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, Params, Row, Transaction, TransactionBehavior, params};
 
 use super::fault::Fault;
 use super::parked::{Isolation, isolating};
 use super::values::{RowReader, limit};
 use super::{SqliteStore, inbox, sql};
 use crate::inbox::Posted;
-use crate::store::jobs::{
-    Answer, Job, LEASE_EXPIRED, Leased, Leasing, OF_PRODUCTS, Report, Settled, Settlement, Withdrawal,
-    unreadable,
+use crate::jobs::sqlite as queue;
+use crate::jobs::{
+    Job, JobResult, LEASE_EXPIRED, LeaseBatch, PRODUCT_QUEUES, QueueState, Settled, Settlement, Withdrawal,
+    parse_status, unreadable,
 };
 use crate::store::outbox::ALERTS;
 use crate::store::parked::JOBS;
@@ -22,7 +23,12 @@ use crate::store::{Corrupt, Error, JobStore};
 
 #[async_trait]
 impl JobStore for SqliteStore {
-    async fn lease_jobs(&self, queues: &[String], lease: Duration, limit: usize) -> Result<Leasing, Error> {
+    async fn lease_jobs(
+        &self,
+        queues: &[String],
+        lease: Duration,
+        limit: usize,
+    ) -> Result<LeaseBatch, Error> {
         let (queues, now) = (queues.to_vec(), self.clock.now());
         self.connections.write(move |connection| lease_due(connection, &queues, lease, now, limit)).await
     }
@@ -30,11 +36,6 @@ impl JobStore for SqliteStore {
     async fn settle_jobs(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, Error> {
         let (settlements, now) = (settlements.to_vec(), self.clock.now());
         self.connections.write(move |connection| settle(connection, &settlements, now)).await
-    }
-
-    async fn answer_job(&self, answer: &Answer, at: Timestamp) -> Result<Settled, Error> {
-        let (answer, now) = (answer.clone(), self.clock.now());
-        self.connections.write(move |connection| record_answer(connection, &answer, at, now)).await
     }
 
     async fn withdraw_job(&self, withdrawal: &Withdrawal, at: Timestamp) -> Result<bool, Error> {
@@ -45,6 +46,24 @@ impl JobStore for SqliteStore {
     async fn job(&self, id: i64) -> Result<Option<Job>, Error> {
         self.connections.read(move |connection| job(connection, id)).await
     }
+
+    async fn queue_state(
+        &self,
+        queues: &[String],
+        area: &'static str,
+        limit: usize,
+    ) -> Result<QueueState, Error> {
+        let (queues, now) = (queues.to_vec(), self.clock.now());
+        self.connections.read(move |connection| queue_state(connection, &queues, area, now, limit)).await
+    }
+
+    async fn has_due_job(&self, owner: SagaId) -> Result<bool, Error> {
+        let now = self.clock.now().as_micros();
+        let is_due = move |connection: &Connection| {
+            Ok(connection.prepare_cached(sql!(jobs::is_due))?.exists(params![owner.0.as_bytes(), now])?)
+        };
+        self.connections.read(is_due).await
+    }
 }
 
 fn lease_due(
@@ -53,13 +72,13 @@ fn lease_due(
     duration: Duration,
     now: Timestamp,
     at_most: usize,
-) -> Result<Leasing, Fault> {
+) -> Result<LeaseBatch, Fault> {
     isolating(connection, JOBS, now, |isolation| {
-        let (mut due, mut told) = (Vec::new(), Vec::new());
+        let (mut due, mut notified) = (Vec::new(), Vec::new());
         for queue in queues {
-            told.extend(expire(connection, isolation, queue, now)?);
+            notified.extend(expire(connection, isolation, queue, now)?);
             let values = params![queue, now.as_micros(), limit(at_most)];
-            for found in select(connection, sql!("due_jobs"), values)? {
+            for found in select(connection, sql!(jobs::due_in_queue), values)? {
                 match found {
                     Ok(job) => due.push(job),
                     Err(unread) => {
@@ -75,56 +94,56 @@ fn lease_due(
         for mut job in due {
             if let Ok(lease) = job.lease.lease(duration, now) {
                 job.lease = lease;
-                let taken = isolation.run(job.id, || {
+                let written = isolation.run(job.id, || {
                     write(connection, &job, now)?;
-                    if let Some(message) = job.taken(now) {
+                    if let Some(message) = job.leased_message(now) {
                         inbox::post_in(connection, job.saga, &message, now)?;
                     }
                     Ok(())
                 })?;
-                leased.extend(taken.map(|()| Leased { job }));
+                leased.extend(written.map(|()| job));
             }
         }
-        Ok(Leasing { leased, told })
+        Ok(LeaseBatch { leased, notified })
     })
 }
 
-/// Puts back what was lost, and says which sagas were told that nobody brings it back.
+/// Returns jobs to their queue whose lease has expired. Returns the sagas that got a message that this was the last lease.
 fn expire(
     connection: &Connection,
     isolation: &Isolation<'_>,
     queue: &str,
     now: Timestamp,
 ) -> Result<Vec<SagaId>, Fault> {
-    let mut told = Vec::new();
-    for found in select(connection, sql!("expired_jobs"), params![queue, now.as_micros()])? {
+    let mut notified = Vec::new();
+    for found in select(connection, sql!(jobs::expired_in_queue), params![queue, now.as_micros()])? {
         let mut job = match found {
             Ok(job) => job,
             Err(unread) => {
-                isolation.run(unread.id, || put_back(connection, queue, &unread, now))?;
+                isolation.run(unread.id, || return_unread(connection, queue, &unread, now))?;
                 continue;
             }
         };
         if let Some(lease) = job.lease.expire(now) {
-            let given_up = lease.status == Status::Failed;
-            if given_up && job.is_of_a_product() {
+            let has_failed = lease.status == Status::Failed;
+            if has_failed && job.is_of_a_product() {
                 continue;
             }
             job.lease = lease;
             job.last_error = Some(LEASE_EXPIRED.to_owned());
             let posted = isolation.run(job.id, || {
                 write(connection, &job, now)?;
-                match job.lost().filter(|_| given_up) {
+                match job.lost_message().filter(|_| has_failed) {
                     Some(message) => inbox::post_in(connection, job.saga, &message, now).map(Some),
                     None => Ok(None),
                 }
             })?;
             if posted.flatten() == Some(Posted::Accepted) {
-                told.push(job.saga);
+                notified.push(job.saga);
             }
         }
     }
-    Ok(told)
+    Ok(notified)
 }
 
 fn settle(
@@ -145,52 +164,21 @@ fn settle_one(connection: &Connection, settlement: &Settlement, now: Timestamp) 
     let Some(mut job) = job(connection, settlement.id)? else {
         return Ok(Err(Refused::Unavailable));
     };
-    let token = settlement.token;
-    let lease = match &settlement.report {
-        Report::Completed => job.lease.complete(token),
-        Report::Failed { retry_after, .. } => job.lease.fail(token, retry_after.map(|wait| now.plus(wait))),
-        Report::StillWorking { lease } => job.lease.heartbeat(token, *lease, now),
-        Report::GivenBack => job.lease.give_back(token, now),
-    };
-    job.lease = match lease {
+    job.lease = match queue::settle(&job.lease, settlement, now) {
         Ok(lease) => lease,
         Err(refused) => return Ok(Err(refused)),
     };
-    if let Report::Failed { error, .. } = &settlement.report {
-        job.last_error = Some(error.clone());
+    if let Some(error) = queue::error_of(settlement) {
+        job.last_error = Some(error.to_owned());
     }
     write(connection, &job, now)?;
-    Ok(Ok(()))
-}
-
-/// Takes an outside worker's answer and tells the saga of it.
-fn record_answer(
-    connection: &Connection,
-    answer: &Answer,
-    at: Timestamp,
-    now: Timestamp,
-) -> Result<Settled, Fault> {
-    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    let Some(job) = job(&transaction, answer.id)? else {
-        return Ok(Err(Refused::Unavailable));
-    };
-    let settlement = Settlement {
-        id: answer.id,
-        token: answer.token,
-        report: match &answer.error {
-            None => Report::Completed,
-            Some(error) => Report::Failed { error: error.clone(), retry_after: None },
-        },
-    };
-    let settled = settle_one(&transaction, &settlement, now)?;
-    if settled.is_ok() {
-        inbox::post_in(&transaction, job.saga, &answer.message, at)?;
+    if let JobResult::Message { message, at } = &settlement.result {
+        inbox::post_in(connection, job.saga, message, *at)?;
     }
-    transaction.commit()?;
-    Ok(settled)
+    Ok(Ok(job.lease.until))
 }
 
-/// Takes back what no worker has and tells the saga of it.
+/// Withdraws a job that no worker has leased.
 fn withdraw(
     connection: &Connection,
     withdrawal: &Withdrawal,
@@ -198,11 +186,8 @@ fn withdraw(
     now: Timestamp,
 ) -> Result<bool, Fault> {
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    let values = params![withdrawal.saga.0.as_bytes(), withdrawal.subject, now.as_micros()];
-    let token: Option<i64> = transaction
-        .prepare_cached(sql!("withdraw_job"))?
-        .query_row(values, |row| row.get("token"))
-        .optional()?;
+    let Withdrawal { saga, subject, .. } = withdrawal;
+    let token = queue::withdraw_unleased(&transaction, *saga, subject, Some(now))?;
     if let Some(token) = token {
         inbox::post_in(&transaction, withdrawal.saga, withdrawal.message(token), at)?;
     }
@@ -210,8 +195,26 @@ fn withdraw(
     Ok(token.is_some())
 }
 
+fn queue_state(
+    connection: &Connection,
+    queues: &[String],
+    area: &str,
+    now: Timestamp,
+    at_most: usize,
+) -> Result<QueueState, Fault> {
+    let queues = serde_json::to_string(queues).map_err(|why| Error::Refused(why.to_string()))?;
+    let mut statement = connection.prepare_cached(sql!(jobs::queue_state))?;
+    let mut rows = statement.query(params![queues, MAX_EXPIRIES, area, now.as_micros(), limit(at_most)])?;
+    let mut state = QueueState::default();
+    while let Some(row) = rows.next()? {
+        state.has_jobs |= row.get::<_, Option<bool>>("has_jobs")?.unwrap_or_default();
+        state.lost.extend(row.get::<_, Option<i64>>("lost")?);
+    }
+    Ok(state)
+}
+
 fn job(connection: &Connection, id: i64) -> Result<Option<Job>, Fault> {
-    let found = select(connection, sql!("load_job"), [id])?.pop();
+    let found = select(connection, sql!(jobs::load), [id])?.pop();
     Ok(found.transpose().map_err(|unread| unread.why)?)
 }
 
@@ -221,8 +224,8 @@ struct Unread {
     why: Corrupt,
 }
 
-/// Gives up what nobody can be given, so that it is in nobody's way. What its product is to give up is leased to nobody
-/// instead, until its product finds that nobody brings it back.
+/// Fails a job that no worker can be given, so that it holds up no other. One of a product is leased to no worker instead, until
+/// the product finds that its last lease has expired.
 fn set_aside(
     connection: &Connection,
     queue: &str,
@@ -230,35 +233,28 @@ fn set_aside(
     until: Timestamp,
     now: Timestamp,
 ) -> Result<(), Fault> {
-    if !queue.starts_with(OF_PRODUCTS) {
-        return give_up(connection, queue, unread, now);
+    if !queue.starts_with(PRODUCT_QUEUES) {
+        return fail(connection, queue, unread, now);
     }
     unreadable(unread.id, queue, &unread.why);
-    let lease = "update or fail jobs set status = 'Leased', token = token + 1, until = ?2 where id = ?1";
-    connection.prepare_cached(lease)?.execute(params![unread.id, until.as_micros()])?;
+    connection.prepare_cached(sql!(jobs::set_aside))?.execute(params![unread.id, until.as_micros()])?;
     Ok(())
 }
 
-/// The same for one that was leased and never brought back.
-fn put_back(connection: &Connection, queue: &str, unread: &Unread, now: Timestamp) -> Result<(), Fault> {
-    if !queue.starts_with(OF_PRODUCTS) {
-        return give_up(connection, queue, unread, now);
+/// The same for a job whose lease has expired.
+fn return_unread(connection: &Connection, queue: &str, unread: &Unread, now: Timestamp) -> Result<(), Fault> {
+    if !queue.starts_with(PRODUCT_QUEUES) {
+        return fail(connection, queue, unread, now);
     }
-    let put_back =
-        "update or fail jobs set status = 'Pending', expiries = expiries + 1, until = ?2, last_error = ?3
-                    where id = ?1 and expiries + 1 < ?4";
     let values = params![unread.id, now.as_micros(), LEASE_EXPIRED, MAX_EXPIRIES];
-    connection.prepare_cached(put_back)?.execute(values)?;
+    connection.prepare_cached(sql!(jobs::return_unread))?.execute(values)?;
     Ok(())
 }
 
-fn give_up(connection: &Connection, queue: &str, unread: &Unread, now: Timestamp) -> Result<(), Fault> {
+fn fail(connection: &Connection, queue: &str, unread: &Unread, now: Timestamp) -> Result<(), Fault> {
     let error = unreadable(unread.id, queue, &unread.why);
-    let give_up =
-        "update or fail jobs set status = 'Failed', token = token + 1, attempts = attempts + 1, last_error = ?2
-                   where id = ?1";
-    connection.prepare_cached(give_up)?.execute(params![unread.id, error])?;
-    tell_given_up(connection, unread.id, now)
+    connection.prepare_cached(sql!(jobs::fail_unread))?.execute(params![unread.id, error])?;
+    alert_of_failure(connection, unread.id, now)
 }
 
 fn select(
@@ -279,13 +275,8 @@ fn select(
 fn read(row: &Row<'_>) -> Result<Job, Corrupt> {
     let id = RowReader::of("jobs", &"?", row).get("id")?;
     let row = RowReader::of("jobs", &id, row);
-    let status = match row.text("status")? {
-        "Pending" => Status::Pending,
-        "Leased" => Status::Leased,
-        "Completed" => Status::Completed,
-        // The table's check leaves nothing else.
-        _ => Status::Failed,
-    };
+    // The table's check leaves no other word.
+    let status = parse_status(row.text("status")?).unwrap_or(Status::Failed);
     Ok(Job {
         id,
         saga: row.saga("saga_id")?,
@@ -304,29 +295,15 @@ fn read(row: &Row<'_>) -> Result<Job, Corrupt> {
 }
 
 fn write(connection: &Connection, job: &Job, now: Timestamp) -> Result<(), Fault> {
-    let status = match job.lease.status {
-        Status::Pending => "Pending",
-        Status::Leased => "Leased",
-        Status::Completed => "Completed",
-        Status::Failed => "Failed",
-    };
-    connection.prepare_cached(sql!("settle_job"))?.execute(params![
-        job.id,
-        status,
-        job.lease.token,
-        job.lease.until.as_micros(),
-        job.lease.attempts,
-        job.lease.expiries,
-        job.last_error
-    ])?;
+    queue::write(connection, job.id, &job.lease, job.last_error.as_deref())?;
     if job.lease.status == Status::Failed {
-        tell_given_up(connection, job.id, now)?;
+        alert_of_failure(connection, job.id, now)?;
     }
     Ok(())
 }
 
-fn tell_given_up(connection: &Connection, job: i64, now: Timestamp) -> Result<(), Fault> {
+fn alert_of_failure(connection: &Connection, job: i64, now: Timestamp) -> Result<(), Fault> {
     let values = params![job, ALERTS, now.as_micros()];
-    connection.prepare_cached(include_str!("tell_given_up.sql"))?.execute(values)?;
+    connection.prepare_cached(sql!(jobs::alert_of_failure))?.execute(values)?;
     Ok(())
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use backstitch::inbox::{Answer, Message};
+use backstitch::jobs::{JobOutcome, JobResult, Settlement};
 use backstitch::kernel::saga::draft::DraftStep;
-use backstitch::store::jobs;
 use backstitch::store::watched::{Moment, Watch, Watched};
 use backstitch::{Answered, Engine, Payload, Retry, Subject, Work, secs};
 use tokio::time::Instant;
@@ -20,9 +20,9 @@ async fn answer_unheard(bench: &Bench, work: &Work) {
     let Subject::Step { step, phase, .. } = work.subject.clone() else { panic!("a saga's work is a step's") };
     let attempt = work.attempt;
     let message = Message::Answered { step, phase, attempt, answer };
-    let answer = jobs::Answer { id: work.job, token: work.token, error: None, message };
-    let at = bench.options.clock.now();
-    bench.store.answer_job(&answer, at).await.unwrap().unwrap();
+    let result = JobResult::Message { message, at: bench.options.clock.now() };
+    let settlement = Settlement { id: work.job, token: work.token, outcome: JobOutcome::Completed, result };
+    bench.store.settle_jobs(&[settlement]).await.unwrap().remove(0).unwrap();
 }
 
 /// Nobody looks for messages by themselves.

@@ -1,5 +1,4 @@
--- How the newest deliveries of each chosen subscription stand, its dead letters as far as they are counted, and since when
--- its oldest job waits. Said as ranges of both columns, in whose order only the indexes by subscription can give them: a server
+-- The status of the newest deliveries of each chosen subscription, and its dead letters as far as they are counted. Said as ranges of both columns, in whose order only the indexes by subscription can give them: a server
 -- that took a rare subscription for a common one would otherwise go through all deliveries by their numbers.
 select
     chosen.id::bigint,
@@ -15,13 +14,6 @@ select
             order by d.subscription_id, d.saga_id
             limit $3
         ) as counted
-    ),
-    (
-        select j.created_at
-        from jobs as j
-        where j.status = 'Pending' and j.lane = chosen.id::bigint
-        order by j.id
-        limit 1
     )
 from json_array_elements_text($1::text::json) with ordinality as chosen (id, place)
     cross join lateral (

@@ -1,8 +1,8 @@
--- Removes the dead letter of a delivery that is not dead-lettered. The delivery is named, or one of its jobs. Only another program
--- inserts such a dead letter.
+-- Removes the dead letter of a delivery that is not dead-lettered. Only another program inserts
+-- such a dead letter.
 delete from dead_letters
 where
-    saga_id = coalesce($1::bigint, (select delivery_id from jobs where id = $2::bigint))
+    saga_id = $1
     and not exists (
         select 1
         from webhook_delivery_sagas as s

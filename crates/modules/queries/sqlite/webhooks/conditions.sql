@@ -1,5 +1,4 @@
--- How the newest deliveries of each chosen subscription stand, its dead letters as far as they are counted, and since when
--- its oldest job waits.
+-- The status of the newest deliveries of each chosen subscription, and its dead letters as far as they are counted.
 select
     chosen.value,
     (
@@ -42,13 +41,6 @@ select
             where d.subscription_id = chosen.value
             limit ?3
         )
-    ),
-    (
-        select j.created_at
-        from jobs as j indexed by jobs_due_in_lane
-        where j.status = 'Pending' and j.lane = chosen.value
-        order by j.id
-        limit 1
     )
 from json_each(?1) as chosen
 order by chosen.key

@@ -1,164 +1,180 @@
-//! Jobs on a server, by its own clock: one statement a batch.
+//! Jobs of deliveries on a server, by its own clock: one statement a batch.
 
-use std::collections::{HashMap, HashSet};
 use std::time::SystemTime;
 
-use backstitch::kernel::lease::{Lease, MAX_EXPIRIES};
-use backstitch::store::postgres::{Acting, time, timestamp};
-use backstitch::{Timestamp, store};
+use backstitch::jobs::postgres as queue;
+use backstitch::jobs::{
+    ExpiryScope, Extension, PartitionLease, PartitionScope, SettledJob, Settlement, WaitingScope,
+};
+use backstitch::kernel::lease::Status;
+use backstitch::store;
+use backstitch::store::postgres::{Acting, time};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::{
-    Answered, Ask, BATCH, Expired, Found, Keep, LEASE_EXPIRED, Leased, MAYBE_SENT, NEVER_SENT, QUEUE, Report,
-    SUBSCRIPTION_DELETED, Sent, millis,
+    Answered, BATCH, Expired, JOBS, Leased, MAYBE_SENT, NEVER_SENT, QUEUE, Report, SUBSCRIPTION_DELETED,
+    Sent, answered, millis,
 };
-use crate::job_words::{job_status, job_word};
 use crate::question::column_unreadable;
 
-/// The jobs that a lease picks.
-pub(super) async fn leasable(server: &Acting, asks: &[Ask]) -> Result<Vec<i64>, store::Error> {
-    let (lanes, most) = lanes_and_most(asks);
-    let rows = server.query(include_str!("../postgres/due_in_lanes.sql"), &[&lanes, &most]).await?;
-    rows.iter().map(|row| row.try_get("id").map_err(|why| column_unreadable(&why))).collect()
-}
+/// Only open subscriptions are leased from. A leased job comes with what is to be sent.
+const LEASE: Extension<'_> = Extension {
+    condition: "
+        and exists (
+            select
+            from webhook_subscriptions as p
+            where p.id = asked.partition_id and p.disabled_at is null and p.deleted_at is null
+        )",
+    then: "",
+    columns: ", s.attempt_count + 1 as attempt, s.webhook_id, s.event_id, e.type, e.payload as sent",
+    joins: "join webhook_delivery_sagas as s on s.id = job.delivery_id
+            join webhook_events as e on e.id = s.event_id",
+};
+/// A result records the attempt.
+const REPORT: &str = "
+, attempt as (
+    select *
+    from unnest(
+        $1::bigint[], $8::integer[], $9::text[], $10::text[], $11::bigint[], $12::timestamptz[], $13::text[], $14::text[]
+    ) as a (id, response_code, body, error, duration_ms, started_at, url, headers)
+),
+attempted as (
+    insert into webhook_attempts (
+        saga_id, job_id, started_at, finished_at, duration_ms, number, response_code, status, error_code, error, body,
+        url, headers
+    )
+    select
+        s.id, r.id, a.started_at, clock(), a.duration_ms, s.attempt_count + 1, a.response_code, r.status, r.error,
+        a.error, a.body, a.url, a.headers
+    from settled as r
+        join attempt as a using (id)
+        join webhook_delivery_sagas as s on s.id = r.delivery_id
+)";
+/// A job stays leased whose report waits to be written. The last expiry records the attempt.
+const EXPIRE: Extension<'_> = Extension {
+    condition: "and not exists (select from webhook_rejected_reports where job_id = job.id)",
+    then: "
+, attempted as (
+    insert into webhook_attempts (saga_id, job_id, finished_at, number, status, error_code)
+    select s.id, r.id, clock(), s.attempt_count + 1, r.status, r.last_error
+    from returned as r
+        join webhook_delivery_sagas as s on s.id = r.delivery_id
+    where r.status = 'Failed'
+)",
+    columns: "",
+    joins: "",
+};
+/// Only what waits for a deleted subscription is withdrawn. This records the attempt, with what people read.
+const CLOSE: Extension<'_> = Extension {
+    condition: "and exists (select from webhook_subscriptions where id = $1 and deleted_at is not null)",
+    then: "
+, attempted as (
+    insert into webhook_attempts (saga_id, job_id, finished_at, number, status, error_code, error)
+    select
+        s.id, w.id, clock(), s.attempt_count + 1, w.status, w.last_error,
+        case when w.expiries = 0 then $6 else $7 end
+    from withdrawn as w
+        join webhook_delivery_sagas as s on s.id = w.delivery_id
+)",
+    columns: "",
+    joins: "",
+};
 
-fn lanes_and_most(asks: &[Ask]) -> (Vec<i64>, Vec<i64>) {
-    asks.iter().map(|ask| (ask.lane, i64::try_from(ask.most).unwrap_or(i64::MAX))).unzip()
+/// The jobs that a lease picks.
+pub(super) async fn leasable(server: &Acting, asked: &[PartitionLease]) -> Result<Vec<i64>, store::Error> {
+    queue::due_in_partitions(server, asked, PartitionScope { area: JOBS, holder: None, only: None }, &LEASE)
+        .await
 }
 
 /// Leases jobs: these, or all.
 pub(super) async fn lease(
     server: &Acting,
-    asks: &[Ask],
-    handed_out_by: Option<&str>,
+    asked: &[PartitionLease],
+    holder: Option<&str>,
     only: Option<&[i64]>,
 ) -> Result<Vec<Leased>, store::Error> {
-    let (lanes, most) = lanes_and_most(asks);
-    let millis: Vec<i64> = asks.iter().map(|ask| millis(ask.lease)).collect();
-    let as_of: Vec<SystemTime> = asks.iter().map(|ask| time(ask.as_of)).collect();
-    let values: [&(dyn ToSql + Sync); 6] = [&lanes, &most, &millis, &as_of, &handed_out_by, &only];
-    let rows = server.query(include_str!("../postgres/lease.sql"), &values).await?;
-    let leased = |row: &Row| {
+    let rows =
+        queue::lease_partitions(server, asked, PartitionScope { area: JOBS, holder, only }, &LEASE).await?;
+    rows.iter().map(leased).collect()
+}
+
+fn leased(row: &Row) -> Result<Leased, store::Error> {
+    let job = queue::leased(row)?;
+    let read = || {
         Ok(Leased {
-            job: row.try_get("id")?,
-            token: row.try_get("token")?,
-            until: timestamp(row.try_get("until")?),
-            lane: row.try_get("lane")?,
-            delivery: row.try_get("delivery_id")?,
+            job: job.id,
+            token: job.lease.token,
+            until: job.lease.until,
+            lane: job.partition,
+            delivery: job.item,
             attempt: row.try_get::<_, i32>("attempt")?.unsigned_abs(),
             webhook_id: row.try_get("webhook_id")?,
             event: row.try_get("event_id")?,
             kind: row.try_get("type")?,
-            payload: row.try_get("payload")?,
+            payload: row.try_get("sent")?,
         })
     };
-    rows.iter()
-        .map(leased)
-        .collect::<Result<_, _>>()
-        .map_err(|why: tokio_postgres::Error| column_unreadable(&why))
+    read().map_err(|why: tokio_postgres::Error| column_unreadable(&why))
 }
 
-/// In the order asked. One statement takes one report of each job, so a job's second report waits for the next.
+/// In the order asked.
 pub(super) async fn report(server: &Acting, batch: &[Report]) -> Result<Vec<Answered>, store::Error> {
-    let mut answers: Vec<Option<Answered>> = vec![None; batch.len()];
-    while answers.iter().any(Option::is_none) {
-        let mut jobs = HashSet::new();
-        let open = (0..batch.len()).filter(|index| answers[*index].is_none());
-        let wave: Vec<usize> = open.filter(|index| jobs.insert(batch[*index].job)).collect();
-        let found = report_once(server, wave.iter().map(|index| &batch[*index])).await?;
-        for index in wave {
-            let Report { job, token, .. } = batch[index];
-            answers[index] = Some(found.get(&job).map_or(Answered::Unknown, |found| found.takes(token)));
-        }
+    let settlements: Vec<Settlement> = batch.iter().map(Report::settlement).collect();
+    let extension = Extension { then: REPORT, ..Extension::default() };
+    let settled = queue::settle_items(server, &settlements, &extension, |wave| attempts(batch, wave)).await?;
+    let answers = settled.into_iter().zip(&settlements);
+    Ok(answers.map(|(job, report)| answered(job, report.token).err().unwrap_or(Answered::Now)).collect())
+}
+
+/// The columns of attempts, from [`REPORT`]'s `$8`.
+fn attempts<'r>(batch: &'r [Report], wave: &[usize]) -> Vec<Box<dyn ToSql + Sync + Send + 'r>> {
+    fn column<'r, T>(batch: &'r [Report], wave: &[usize], of: impl Fn(&'r Report) -> T) -> Vec<T> {
+        wave.iter().map(|at| of(&batch[*at])).collect()
     }
-    Ok(answers.into_iter().flatten().collect())
+    vec![
+        Box::new(column(batch, wave, |report| report.response_code.map(i32::from))),
+        Box::new(column(batch, wave, |report| report.body.as_deref())),
+        Box::new(column(batch, wave, |report| report.error.as_deref())),
+        Box::new(column(batch, wave, |report| report.duration.map(millis))),
+        Box::new(column(batch, wave, |report| report.started_at.map(time) as Option<SystemTime>)),
+        Box::new(column(batch, wave, |report| report.sent.as_ref().map(|sent| &*sent.url))),
+        Box::new(column(batch, wave, |report| report.sent.as_ref().map(Sent::headers))),
+    ]
 }
 
-#[derive(Default)]
-struct Columns<'a> {
-    job: Vec<i64>,
-    token: Vec<i64>,
-    error_code: Vec<Option<&'a str>>,
-    retry_after: Vec<Option<i64>>,
-    response_code: Vec<Option<i32>>,
-    body: Vec<Option<&'a str>>,
-    error: Vec<Option<&'a str>>,
-    duration: Vec<Option<i64>>,
-    started_at: Vec<Option<SystemTime>>,
-    url: Vec<Option<&'a str>>,
-    headers: Vec<Option<String>>,
-}
-
-async fn report_once(
+/// Renews or returns a lease.
+pub(super) async fn settle(
     server: &Acting,
-    reports: impl Iterator<Item = &Report>,
-) -> Result<HashMap<i64, Found>, store::Error> {
-    let mut columns = Columns::default();
-    for report in reports {
-        columns.job.push(report.job);
-        columns.token.push(report.token);
-        columns.error_code.push(report.error_code.as_deref());
-        columns.retry_after.push(report.retry_after.map(millis));
-        columns.response_code.push(report.response_code.map(i32::from));
-        columns.body.push(report.body.as_deref());
-        columns.error.push(report.error.as_deref());
-        columns.duration.push(report.duration.map(millis));
-        columns.started_at.push(report.started_at.map(time));
-        columns.url.push(report.sent.as_ref().map(|sent| &*sent.url));
-        columns.headers.push(report.sent.as_ref().map(Sent::headers));
-    }
-    let Columns {
-        job,
-        token,
-        error_code,
-        retry_after,
-        response_code,
-        body,
-        error,
-        duration,
-        started_at,
-        url,
-        headers,
-    } = &columns;
-    let values: [&(dyn ToSql + Sync); 11] =
-        [job, token, error_code, retry_after, response_code, body, error, duration, started_at, url, headers];
-    let rows = server.query(include_str!("../postgres/report.sql"), &values).await?;
-    let found = |row: &Row| Ok((row.try_get("id")?, found(row)?));
-    rows.iter()
-        .map(found)
-        .collect::<Result<_, _>>()
-        .map_err(|why: tokio_postgres::Error| column_unreadable(&why))
+    settlement: Settlement,
+) -> Result<Option<SettledJob>, store::Error> {
+    let settled = queue::settle_items(server, &[settlement], &Extension::default(), |_| Vec::new()).await?;
+    Ok(settled.into_iter().next().flatten())
 }
 
-pub(super) async fn keep(
-    server: &Acting,
-    job: i64,
-    token: i64,
-    keep: Keep,
-) -> Result<Result<Timestamp, Answered>, store::Error> {
-    use backstitch::kernel::lease::Status::{Leased, Pending};
-    let (status, lease) = match keep {
-        Keep::For(duration) => (job_word(Leased), millis(duration)),
-        Keep::GiveBack => (job_word(Pending), 0),
-    };
-    let rows = server.query(include_str!("../postgres/keep.sql"), &[&job, &token, &status, &lease]).await?;
-    let Some(row) = rows.first() else {
-        return Ok(Err(Answered::Unknown));
-    };
-    let kept = |row: &Row| {
-        let until: Option<SystemTime> = row.try_get("now_until")?;
-        Ok(until.map(timestamp).ok_or(found(row)?.takes(token)))
-    };
-    kept(row).map_err(|why: tokio_postgres::Error| column_unreadable(&why))
+const fn expiry(only: Option<&[i64]>) -> ExpiryScope<'_> {
+    ExpiryScope { queues: &[QUEUE], limit: BATCH as usize, area: JOBS, only }
 }
 
+/// The jobs that [`expire`] picks.
+pub(super) async fn expired(server: &Acting) -> Result<Vec<i64>, store::Error> {
+    queue::expired(server, expiry(None), &EXPIRE).await
+}
+
+/// Returns jobs to the queue whose lease has expired: these, or all.
 pub(super) async fn expire(server: &Acting, only: Option<&[i64]>) -> Result<Expired, store::Error> {
-    let fifth = i32::try_from(MAX_EXPIRIES).unwrap_or(i32::MAX);
-    let values: [&(dyn ToSql + Sync); 5] = [&QUEUE, &i64::from(BATCH), &fifth, &LEASE_EXPIRED, &only];
-    let rows = server.query(include_str!("../postgres/expire.sql"), &values).await?;
-    let failed = rows.iter().filter(|row| row.get::<_, &str>(0) == "Failed").count();
-    Ok(Expired { put_back: rows.len() - failed, failed })
+    let became = queue::expire_items(server, expiry(only), &EXPIRE, &[]).await?;
+    let failed = became.iter().filter(|status| **status == Status::Failed).count();
+    Ok(Expired { put_back: became.len() - failed, failed })
+}
+
+const fn waiting_in(partition: i64, only: Option<&[i64]>) -> WaitingScope<'_> {
+    WaitingScope { partition, limit: BATCH as usize, area: JOBS, only }
+}
+
+/// The jobs that [`close_lane`] picks.
+pub(super) async fn waiting(server: &Acting, lane: i64) -> Result<Vec<i64>, store::Error> {
+    queue::waiting(server, waiting_in(lane, None)).await
 }
 
 pub(super) async fn close_lane(
@@ -166,18 +182,7 @@ pub(super) async fn close_lane(
     lane: i64,
     only: Option<&[i64]>,
 ) -> Result<usize, store::Error> {
-    let values: [&(dyn ToSql + Sync); 6] =
-        [&lane, &i64::from(BATCH), &SUBSCRIPTION_DELETED, &NEVER_SENT, &MAYBE_SENT, &only];
-    Ok(server.query(include_str!("../postgres/close_lane.sql"), &values).await?.len())
-}
-
-fn found(row: &Row) -> Result<Found, tokio_postgres::Error> {
-    let lease = Lease {
-        status: job_status(row.try_get("status")?),
-        token: row.try_get("token")?,
-        attempts: row.try_get::<_, i32>("attempts")?.unsigned_abs(),
-        expiries: row.try_get::<_, i32>("expiries")?.unsigned_abs(),
-        until: timestamp(row.try_get("until")?),
-    };
-    Ok(Found { lease, last_error: row.try_get("last_error")? })
+    let values: [&(dyn ToSql + Sync); 2] = [&NEVER_SENT, &MAYBE_SENT];
+    let scope = waiting_in(lane, only);
+    Ok(queue::withdraw_waiting(server, scope, SUBSCRIPTION_DELETED, &CLOSE, &values).await?.len())
 }

@@ -1,21 +1,25 @@
 //! Decisions in a file: one transaction at a time, so nobody else decides meanwhile.
 
-use std::sync::LazyLock;
-
 use backstitch::Timestamp;
+use backstitch::jobs::{self, Extension};
 use backstitch::kernel::delivery::{Delivery, Status};
-use backstitch::store::sqlite::GroupedInsert;
 use rusqlite::{Connection, Row, Transaction, params};
 
 use super::{BATCH, Limits, Picked, Progress, Read, Reported, millis};
 use crate::webhooks::jobs::QUEUE;
+use crate::webhooks::parked::RESULTS;
 use crate::webhooks::status::{delivery_status, delivery_word};
 use crate::webhooks::subscription::RetryDefaults;
 
-static INSERT_JOBS: LazyLock<GroupedInsert> = LazyLock::new(|| {
-    GroupedInsert::new("insert or fail into jobs (id, delivery_id, lane, queue, until, created_at)", 6)
-});
-
+/// The delivery of a result.
+const DELIVERY: Extension<'_> = Extension {
+    condition: "",
+    then: "",
+    columns: ", s.id, s.subscription_id, s.status, s.attempt_count, s.next_attempt_at, s.job_id, s.final_error_code, \
+              p.max_retry_limit, p.base_delay_ms, p.max_delay_ms, p.deleted_at is not null",
+    joins: "cross join webhook_delivery_sagas as s on s.id = result.delivery_id \
+            cross join webhook_subscriptions as p on p.id = s.subscription_id",
+};
 const WAITING: [Status; 2] = [Status::Pending, Status::PendingRetry];
 
 /// Takes in those of these results, and begins attempts of those of these deliveries that are due.
@@ -65,8 +69,8 @@ fn results(
     now: Timestamp,
     defaults: RetryDefaults,
 ) -> rusqlite::Result<Vec<(Reported, Read)>> {
-    let mut statement = connection.prepare_cached(include_str!("../sqlite/results.sql"))?;
-    let rows = statement.query_map(params![i64::from(BATCH), now.as_micros()], |row| {
+    let mut statement = connection.prepare_cached(&DELIVERY.apply(jobs::RESULTS.sqlite))?;
+    let rows = statement.query_map(params![i64::from(BATCH), RESULTS, now.as_micros()], |row| {
         let retry_after = row.get::<_, Option<i64>>(2)?.map(millis);
         Ok((Reported { job: row.get(0)?, error_code: row.get(1)?, retry_after }, read(row, 3, defaults)?))
     })?;
@@ -95,7 +99,6 @@ fn apply_results(
     progress.more |= results.len() == BATCH as usize;
     results.retain(|(reported, _)| picked.has(reported.job));
     let mut apply = transaction.prepare_cached(include_str!("../sqlite/apply_result.sql"))?;
-    let mut consume = transaction.prepare_cached(include_str!("../sqlite/consume.sql"))?;
     for (reported, delivery) in results {
         let job = reported.job;
         let mut applied = 0;
@@ -116,7 +119,7 @@ fn apply_results(
         }
         progress.applied += applied;
         progress.ignored += 1 - applied;
-        consume.execute([job])?;
+        jobs::sqlite::consume_result(transaction, job)?;
     }
     Ok(())
 }
@@ -135,14 +138,16 @@ fn begin_attempts(
     if due.is_empty() {
         return Ok(());
     }
-    let mut job: i64 = transaction
-        .prepare_cached(include_str!("../sqlite/newest_job.sql"))?
-        .query_row([], |row| row.get(0))?;
+    let mut job = jobs::sqlite::newest_id(transaction)?;
     let mut begin = transaction.prepare_cached(include_str!("../sqlite/begin_attempt.sql"))?;
-    let mut jobs = Vec::with_capacity(due.len());
+    let mut new = Vec::with_capacity(due.len());
     let mut moved = 0;
     for read in &due {
         let Some(next) = read.woken(job + 1, now) else { continue };
+        if jobs::sqlite::has_active_job(transaction, read.id)? {
+            tracing::error!(delivery = read.id, "waiting delivery has an active job; not attempted");
+            continue;
+        }
         let changed = begin.execute(params![
             read.id,
             delivery_word(status),
@@ -154,25 +159,15 @@ fn begin_attempts(
         ])?;
         moved += changed;
         if changed == 0 {
-            tracing::error!(delivery = read.id, "it waits though a job of it is active");
             continue;
         }
         progress.count(next.status);
         if next.status == Status::InProgress {
             job += 1;
-            jobs.push((job, read));
+            new.push((job, read.id, read.lane));
         }
     }
-    INSERT_JOBS.insert(transaction, &jobs, |(job, read), values| {
-        values.bind(job)?;
-        values.bind(read.id)?;
-        values.bind(read.lane)?;
-        values.bind(QUEUE)?;
-        for _ in ["until", "created_at"] {
-            values.bind(now.as_micros())?;
-        }
-        Ok(())
-    })?;
+    jobs::sqlite::enqueue_items(transaction, QUEUE, &new, now)?;
     progress.more |= is_full && moved > 0;
     Ok(())
 }

@@ -2,6 +2,8 @@
 
 use std::time::SystemTime;
 
+use backstitch::jobs::postgres::NewItems;
+use backstitch::jobs::{self, Extension};
 use backstitch::kernel::delivery::{Delivery, Status};
 use backstitch::store::postgres::{Acting, Unit, time, timestamp};
 use backstitch::{Timestamp, store};
@@ -11,8 +13,42 @@ use tokio_postgres::types::ToSql;
 use super::{BATCH, Limits, Picked, Progress, Read, Reported, millis};
 use crate::question::column_unreadable;
 use crate::webhooks::jobs::QUEUE;
+use crate::webhooks::parked::RESULTS;
 use crate::webhooks::status::{delivery_status, delivery_word};
 use crate::webhooks::subscription::RetryDefaults;
+
+/// The delivery of a result, locked. One that another node has decided about a moment ago comes as that left it: then the result
+/// changes nothing.
+const DELIVERY: Extension<'_> = Extension {
+    condition: "",
+    then: "for update of s skip locked",
+    columns: ", clock() as now, s.id, s.subscription_id as lane, s.status::text as status, s.attempt_count, \
+              s.next_attempt_at, s.job_id as newest_job, s.final_error_code, p.max_retry_limit, p.base_delay_ms, \
+              p.max_delay_ms, p.deleted_at is not null as is_deleted",
+    joins: "join webhook_delivery_sagas as s on s.id = result.delivery_id \
+            join webhook_subscriptions as p on p.id = s.subscription_id",
+};
+/// Deliveries whose next attempt begins, with its job, or that are dead-lettered instead.
+const BEGIN: Extension<'_> = Extension {
+    condition: "and item in (select id from moved where status = 'InProgress')",
+    then: "
+, moved as (
+    update webhook_delivery_sagas as s
+    set status = g.status::webhook_delivery_status,
+        job_id = coalesce(free.id, s.job_id),
+        final_error_code = g.final_error_code,
+        updated_at = clock()
+    from unnest($1::bigint[], $5::text[], $6::bigint[], $7::text[], $8::text[])
+        as g (id, was, newest_job, status, final_error_code)
+        join free on free.item = g.id
+    where
+        s.id = g.id and s.status = g.was::webhook_delivery_status and s.job_id is not distinct from g.newest_job
+        and s.next_attempt_at <= clock()
+    returning s.id, g.status
+)",
+    columns: ", moved.status",
+    joins: "join moved on moved.id = free.item",
+};
 
 /// Takes in what came of attempts, while others may be begun: these are never the same deliveries.
 pub(super) async fn take_in(
@@ -27,15 +63,14 @@ pub(super) async fn take_in(
     Ok(progress)
 }
 
-/// Begins attempts that are due. Nothing is sent because of it: a worker first leases the job, and that commit waits for the disk and
-/// for everything before it.
+/// Begins attempts that are due.
 pub(super) async fn begin(
     server: &Acting,
     picked: &Picked,
     defaults: RetryDefaults,
 ) -> Result<Progress, store::Error> {
     let mut progress = Progress::default();
-    let unit = server.begin_unsynced().await?;
+    let unit = server.begin().await?;
     begin_attempts(&unit, picked, defaults, &mut progress).await?;
     unit.commit().await?;
     Ok(progress)
@@ -43,7 +78,8 @@ pub(super) async fn begin(
 
 /// The jobs whose results are taken in next.
 pub(super) async fn waiting_results(server: &Acting) -> Result<Vec<i64>, store::Error> {
-    let rows = server.query(include_str!("../postgres/results.sql"), &[&i64::from(BATCH)]).await?;
+    let sql = DELIVERY.apply(jobs::RESULTS.postgres);
+    let rows = server.query(&sql, &[&i64::from(BATCH), &RESULTS]).await?;
     rows.iter().map(|row| row.try_get("job_id").map_err(|why| column_unreadable(&why))).collect()
 }
 
@@ -65,7 +101,8 @@ async fn apply_results(
     defaults: RetryDefaults,
     progress: &mut Progress,
 ) -> Result<(), store::Error> {
-    let rows = unit.query(include_str!("../postgres/results.sql"), &[&i64::from(BATCH)]).await?;
+    let sql = DELIVERY.apply(jobs::RESULTS.postgres);
+    let rows = unit.query(&sql, &[&i64::from(BATCH), &RESULTS]).await?;
     if rows.is_empty() {
         return Ok(());
     }
@@ -84,9 +121,12 @@ async fn apply_results(
         }
     }
     let Changes { id, job, status, attempt_count, next_attempt_at, final_error_code } = &changes;
-    let values: [&(dyn ToSql + Sync); 7] =
-        [id, job, status, attempt_count, next_attempt_at, final_error_code, &consumed];
+    let values: [&(dyn ToSql + Sync); 6] =
+        [id, job, status, attempt_count, next_attempt_at, final_error_code];
+    // One after the other: when the first is rejected, the transaction ends at once, and the rest of the batch finds its rows unlocked.
     let applied = unit.query(include_str!("../postgres/apply_results.sql"), &values).await?;
+    // Those that changed nothing are consumed too.
+    jobs::postgres::consume_results(unit, &consumed).await?;
     progress.applied += applied.len();
     progress.ignored += consumed.len() - applied.len();
     count(&applied, progress)
@@ -141,18 +181,19 @@ async fn begin_attempts(
     let mut steps = Steps::default();
     for (was, rows) in waiting.into_iter().zip([&new, &failed]) {
         for row in rows {
-            let (job, read, now) = due(row, defaults).map_err(|why| column_unreadable(&why))?;
+            let (read, now) = due(row, defaults).map_err(|why| column_unreadable(&why))?;
             if !picked.has(read.id) {
                 continue;
             }
-            if let Some(next) = read.woken(job, now) {
+            // The queue numbers the job.
+            if let Some(next) = read.woken(1, now) {
                 steps.add(&read, was, next);
             }
         }
     }
-    let Steps { id, was, newest_job, status, job, lane, final_error_code } = &steps;
-    let values: [&(dyn ToSql + Sync); 8] = [id, was, newest_job, status, job, lane, final_error_code, &QUEUE];
-    let moved = unit.query(include_str!("../postgres/begin_attempts.sql"), &values).await?;
+    let Steps { items, was, newest_job, status, final_error_code } = &steps;
+    let values: [&(dyn ToSql + Sync); 4] = [was, newest_job, status, final_error_code];
+    let moved = jobs::postgres::enqueue_items(unit, QUEUE, items, &BEGIN, &values).await?;
     // One that waits though a job of it is active would be looked at again and again.
     let is_full = [&new, &failed].iter().any(|rows| rows.len() == BATCH as usize);
     progress.more |= is_full && !moved.is_empty();
@@ -161,23 +202,21 @@ async fn begin_attempts(
 
 #[derive(Default)]
 struct Steps {
-    id: Vec<i64>,
+    items: NewItems,
     was: Vec<&'static str>,
     newest_job: Vec<Option<i64>>,
     status: Vec<&'static str>,
-    job: Vec<Option<i64>>,
-    lane: Vec<i64>,
     final_error_code: Vec<Option<String>>,
 }
 
 impl Steps {
     fn add(&mut self, read: &Read, was: &'static str, next: Delivery) {
-        self.id.push(read.id);
+        self.items.items.push(read.id);
+        self.items.partitions.push(read.lane);
+        self.items.enqueued.push(next.status == Status::InProgress);
         self.was.push(was);
         self.newest_job.push(read.newest_job());
         self.status.push(delivery_word(next.status));
-        self.job.push((next.job != 0).then_some(next.job));
-        self.lane.push(read.lane);
         self.final_error_code.push(next.final_error_code);
     }
 }
@@ -189,8 +228,8 @@ fn result(row: &Row, defaults: RetryDefaults) -> Result<(Reported, Read, Timesta
     Ok((reported, read(row, defaults)?, timestamp(row.try_get("now")?)))
 }
 
-fn due(row: &Row, defaults: RetryDefaults) -> Result<(i64, Read, Timestamp), tokio_postgres::Error> {
-    Ok((row.try_get("job_id")?, read(row, defaults)?, timestamp(row.try_get("now")?)))
+fn due(row: &Row, defaults: RetryDefaults) -> Result<(Read, Timestamp), tokio_postgres::Error> {
+    Ok((read(row, defaults)?, timestamp(row.try_get("now")?)))
 }
 
 fn read(row: &Row, defaults: RetryDefaults) -> Result<Read, tokio_postgres::Error> {

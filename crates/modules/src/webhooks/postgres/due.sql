@@ -1,6 +1,6 @@
--- Deliveries whose next attempt is due, which nobody else decides about meanwhile, each with the number of a job to be.
+-- Deliveries whose next attempt is due, locked.
 select
-    nextval('jobs_id_seq') as job_id, clock() as now, s.*,
+    clock() as now, s.*,
     p.max_retry_limit, p.base_delay_ms, p.max_delay_ms, p.deleted_at is not null as is_deleted
 from (
     select

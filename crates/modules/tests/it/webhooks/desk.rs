@@ -5,9 +5,9 @@ use std::sync::Arc;
 use backstitch::delivery::limiter::{Limiter, LimiterSettings};
 use backstitch::inbox::Answer;
 use backstitch::kernel::delivery::Status;
-use backstitch::{Answered, Desk as _, Payload, StepError, Subject, secs};
+use backstitch::{Answered, Payload, StepError, Subject, WorkerQueue as _, secs};
 use backstitch_modules::webhooks::egress::Egress;
-use backstitch_modules::webhooks::{Counter, Nobody, QUEUE, Terms};
+use backstitch_modules::webhooks::{DeliveryQueue, Nobody, QUEUE, Terms};
 
 use crate::webhooks::stage::{BASE, Stage};
 
@@ -15,7 +15,7 @@ use crate::webhooks::stage::{BASE, Stage};
 async fn an_outside_worker_leases_keeps_and_answers_deliveries() {
     for stage in Stage::each().await {
         let engine = &stage.engine;
-        engine.open_desk(Arc::new(Counter::of(
+        engine.add_worker_queue(Arc::new(DeliveryQueue::of(
             stage.dispatch(),
             stage.webhooks.subscriptions.clone(),
             Arc::new(Nobody),
@@ -67,7 +67,7 @@ async fn an_outside_worker_leases_keeps_and_answers_deliveries() {
 async fn outside_workers_get_no_more_at_once_than_the_endpoint_may_have() {
     let stage = Stage::sqlite().await;
     let engine = &stage.engine;
-    engine.open_desk(Arc::new(Counter::of(
+    engine.add_worker_queue(Arc::new(DeliveryQueue::of(
         stage.dispatch(),
         stage.webhooks.subscriptions.clone(),
         Arc::new(Nobody),
@@ -92,7 +92,8 @@ async fn outside_workers_get_no_more_at_once_than_the_endpoint_may_have() {
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_waits_for_a_place_is_told_when_a_worker_gives_it_back() {
     for stage in Stage::each().await {
-        let counter = Counter::of(stage.dispatch(), stage.webhooks.subscriptions.clone(), Arc::new(Nobody));
+        let counter =
+            DeliveryQueue::of(stage.dispatch(), stage.webhooks.subscriptions.clone(), Arc::new(Nobody));
         stage.subscribe(&["*"], 8).await;
         stage.tell("o-1").await;
         stage.decide().await;
@@ -111,7 +112,7 @@ async fn a_place_is_free_again_whoever_hears_the_answer_and_when_nobody_does() {
         let limiter = Limiter::new(LimiterSettings::default());
         let dispatch = stage.dispatch_within(limiter.clone());
         let [here, there] = [dispatch.clone(), dispatch].map(|dispatch| {
-            Arc::new(Counter::of(dispatch, stage.webhooks.subscriptions.clone(), Arc::new(Nobody)))
+            Arc::new(DeliveryQueue::of(dispatch, stage.webhooks.subscriptions.clone(), Arc::new(Nobody)))
         });
         stage.subscribe(&["*"], 8).await;
         for number in 0..2 {
@@ -138,7 +139,7 @@ async fn what_an_outside_worker_was_answered_is_judged_as_if_it_had_been_sent_fr
     let stage = Stage::sqlite().await;
     let limiter = Limiter::new(LimiterSettings { failures_in_a_row: 2, ..LimiterSettings::default() });
     let dispatch = stage.dispatch_within(limiter.clone());
-    let counter = Counter::of(dispatch, stage.webhooks.subscriptions.clone(), Arc::new(Nobody));
+    let counter = DeliveryQueue::of(dispatch, stage.webhooks.subscriptions.clone(), Arc::new(Nobody));
     let subscription = stage.subscribe(&["*"], 8).await;
     for number in 0..4 {
         stage.tell(&format!("o-{number}")).await;
@@ -168,7 +169,7 @@ async fn what_an_outside_worker_was_answered_is_judged_as_if_it_had_been_sent_fr
 async fn beside_many_endpoints_that_hang_one_that_works_gets_all_it_may_have() {
     for stage in Stage::each().await {
         let limiter = Limiter::new(LimiterSettings { places: 32, ..LimiterSettings::default() });
-        let counter = Counter::of(
+        let counter = DeliveryQueue::of(
             stage.dispatch_within(limiter.clone()),
             stage.webhooks.subscriptions.clone(),
             Arc::new(Nobody),

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use backstitch::delivery::limiter::{Limiter, LimiterSettings};
 use backstitch::kernel::delivery::Status;
-use backstitch::{Desk as _, secs};
-use backstitch_modules::webhooks::{Counter, Nobody, QUEUE};
+use backstitch::{WorkerQueue as _, secs};
+use backstitch_modules::webhooks::{DeliveryQueue, Nobody, QUEUE};
 use backstitch_testkit::service::{Reply, Service};
 use tokio_postgres::Client;
 
@@ -105,7 +105,7 @@ async fn a_worker_is_promised_no_lease_that_was_answered_too_late() {
     let limiter = Limiter::new(LimiterSettings::default());
     let (dispatch, subscriptions) =
         (stage.dispatch_within(limiter.clone()), stage.webhooks.subscriptions.clone());
-    let counter = Counter::of(dispatch, subscriptions, Arc::new(Nobody));
+    let counter = DeliveryQueue::of(dispatch, subscriptions, Arc::new(Nobody));
     let (all, holding) = (limiter.free(), hold_up_leases(&stage).await);
     let (late, ()) = tokio::join!(counter.lease(&[QUEUE], 10, secs(1)), answer_late(&stage, holding));
     assert!(late.unwrap().is_empty());

@@ -8,9 +8,9 @@ use backstitch::delivery::limiter::{Limiter, LimiterSettings};
 use backstitch::delivery::membership::MembershipSettings;
 use backstitch::inbox::Answer;
 use backstitch::kernel::delivery::Status;
-use backstitch::{Desk as _, StepError, Work};
+use backstitch::{StepError, Work, WorkerQueue as _};
 use backstitch_modules::webhooks::egress::Egress;
-use backstitch_modules::webhooks::{Counter, Dispatch, Nobody, Subscription, Terms, membership};
+use backstitch_modules::webhooks::{DeliveryQueue, Dispatch, Nobody, Subscription, Terms, membership};
 use backstitch_testkit::service::{Reply, Service};
 use tokio::sync::Semaphore;
 
@@ -24,7 +24,7 @@ const AT_ONCE: MembershipSettings = MembershipSettings { every: Duration::ZERO, 
 /// A node that hands out attempts.
 struct Node {
     dispatch: Arc<Dispatch>,
-    counter: Counter,
+    counter: DeliveryQueue,
     limiter: Limiter<i64>,
 }
 
@@ -34,7 +34,7 @@ impl Node {
         let webhooks = stage.another().await;
         let membership = Arc::new(membership(&webhooks.jobs, settings));
         let dispatch = stage.dispatch_as(membership, &webhooks, limiter.clone());
-        let counter = Counter::of(dispatch.clone(), webhooks.subscriptions, Arc::new(Nobody));
+        let counter = DeliveryQueue::of(dispatch.clone(), webhooks.subscriptions, Arc::new(Nobody));
         Self { dispatch, counter, limiter }
     }
 
@@ -52,7 +52,7 @@ impl Node {
 
     /// As the engine does for a worker.
     async fn lease(&self, most: usize) -> Vec<Work> {
-        self.counter.get_ready().await.unwrap();
+        self.counter.prepare().await.unwrap();
         self.counter.lease(&["webhooks"], most, LEASE).await.unwrap()
     }
 }
@@ -268,7 +268,7 @@ async fn a_node_that_the_others_may_count_no_more_hands_out_nothing() {
 /// Waits until a node with a short membership leases a job. On a busy machine its membership may expire before.
 async fn until_it_leases(node: &Node) {
     let leases = async || {
-        node.counter.get_ready().await.ok()?;
+        node.counter.prepare().await.ok()?;
         node.counter.lease(&["webhooks"], 1, LEASE).await.ok()?.pop()
     };
     while leases().await.is_none() {}

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstitch::Desk as _;
+use backstitch::WorkerQueue as _;
 use backstitch::kernel::delivery::Status;
 use backstitch::store::parked::ParkedFilter;
 use backstitch_modules::webhooks::{
-    Ages, Answered, Counter, Expired, LetterConflict, Nobody, Report, Which, Won,
+    Ages, Answered, DeliveryQueue, Expired, LetterConflict, Nobody, Report, Which, Won,
 };
 
 use crate::webhooks::pruned::prune_areas;
@@ -294,7 +294,8 @@ async fn workers_get_other_deliveries_when_a_lease_is_rejected() {
         stage.decide().await;
         let job = stage.number("select min(id) from jobs").await;
         stage.obstruct("jobs", "update", &format!("new.id = {job} and new.status = 'Leased'")).await;
-        let counter = Counter::of(stage.dispatch(), stage.webhooks.subscriptions.clone(), Arc::new(Nobody));
+        let counter =
+            DeliveryQueue::of(stage.dispatch(), stage.webhooks.subscriptions.clone(), Arc::new(Nobody));
         let work = counter.lease(&["webhooks"], 10, LEASE).await.unwrap();
         assert_eq!(work.len(), 1);
         assert_ne!(work[0].job, job);

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstitch::Desk as _;
+use backstitch::WorkerQueue as _;
 use backstitch::delivery::limiter::{Limiter, LimiterSettings, Verdict};
 use backstitch::delivery::membership::MembershipSettings;
 use backstitch::kernel::delivery::Status;
-use backstitch_modules::webhooks::{Counter, Nobody, Pause, PauseWriter, Report, Webhooks, membership};
+use backstitch_modules::webhooks::{DeliveryQueue, Nobody, Pause, PauseWriter, Report, Webhooks, membership};
 use backstitch_testkit::service::{Reply, Service};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
@@ -28,7 +28,7 @@ const RETRY_AFTER: &str = "receiver sent Retry-After";
 /// A node that hands out attempts and writes its pauses, until it is dropped.
 struct Node {
     limiter: Limiter<i64>,
-    counter: Counter,
+    counter: DeliveryQueue,
     _writing: AbortOnDropHandle<()>,
 }
 
@@ -45,8 +45,8 @@ impl Node {
         let membership = Arc::new(membership(&webhooks.jobs, settings));
         let dispatch = stage.dispatch_as(membership, webhooks, limiter.clone());
         let writing = tokio::spawn(PauseWriter::of(dispatch.clone()).run());
-        let counter = Counter::of(dispatch, webhooks.subscriptions.clone(), Arc::new(Nobody));
-        counter.get_ready().await.unwrap();
+        let counter = DeliveryQueue::of(dispatch, webhooks.subscriptions.clone(), Arc::new(Nobody));
+        counter.prepare().await.unwrap();
         Self { limiter, counter, _writing: AbortOnDropHandle::new(writing) }
     }
 
@@ -166,7 +166,7 @@ async fn expired_pause_is_not_shown() {
         node.fail(subscription);
         is_paused(&stage, subscription).await;
         stage.advance(MINUTE).await;
-        node.counter.get_ready().await.unwrap();
+        node.counter.prepare().await.unwrap();
         assert_eq!(pause_of(&stage, subscription).await, None);
     }
 }
@@ -182,7 +182,7 @@ async fn pause_of_a_node_that_is_gone_is_not_shown() {
     stage.advance(SILENCE).await;
     assert_eq!(pause_of(&stage, subscription).await, None);
     assert_eq!(stage.webhooks.pauses.of_deliveries(&[delivery]).await.unwrap(), HashMap::new());
-    node.counter.get_ready().await.unwrap();
+    node.counter.prepare().await.unwrap();
     assert_eq!(pause_of(&stage, subscription).await.unwrap().reason, BROKEN, "it is heard of again");
 }
 
@@ -230,7 +230,7 @@ async fn latest_pause_of_several_nodes_is_shown() {
     assert_eq!(waiting, HashMap::from([(delivery, later.unwrap())]));
     has_rows(&stage, 2).await;
     stage.advance(SILENCE).await;
-    here.counter.get_ready().await.unwrap();
+    here.counter.prepare().await.unwrap();
     assert_eq!(pause_of(&stage, subscription).await, Some(first), "the other one is gone");
 }
 

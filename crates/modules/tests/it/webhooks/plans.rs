@@ -1,9 +1,11 @@
 //! §10.1: no query scans a table of many deliveries.
 
+use backstitch::jobs;
 use backstitch::kernel::delivery::Status;
 use backstitch::store::sqlite::allow_guarded_writes;
 use backstitch_modules::webhooks::{Filter, Which};
 use backstitch_testkit::scale;
+use backstitch_testkit::sql::statement;
 use rusqlite::{Connection, StatementStatus, params_from_iter};
 use tokio_postgres::Client;
 use tokio_postgres::types::{ToSql, Type};
@@ -120,6 +122,12 @@ macro_rules! sqlite {
         ($name, include_str!(concat!("../../../src/webhooks/sqlite/", $name, ".sql")))
     };
 }
+/// A statement of the engine's lease queue.
+macro_rules! queued {
+    ($dialect:literal, $name:literal) => {
+        ($name, &*statement("engine", $dialect, concat!("jobs::", $name)).leak())
+    };
+}
 macro_rules! both {
     ($dialect:literal, $name:literal) => {
         ($name, include_str!(concat!("../../../queries/", $dialect, "/webhooks/", $name, ".sql")))
@@ -147,13 +155,28 @@ fn asked_of_a_file() -> Vec<((&'static str, &'static str), Values, &'static str)
             vec![text("DeadLettered"), number(50_000), number(51)],
             "idx_saga_status (status=? AND rowid<?)",
         ),
-        (sqlite!("results"), vec![number(100), number(LATER)], "INTEGER PRIMARY KEY"),
-        (sqlite!("due_in_lane"), vec![number(4), number(LATER), number(100)], "jobs_due_in_lane"),
-        (both!("sqlite", "lanes"), vec![number(0), number(100), number(LATER)], "jobs_due_in_lane"),
-        (both!("sqlite", "deleted_lanes"), vec![], "jobs_due_in_lane"),
-        (both!("sqlite", "chosen_lanes"), vec![text("[1,2]"), number(LATER)], "jobs_due_in_lane"),
-        (both!("sqlite", "with_workers"), vec![text("x")], "jobs_handed_out"),
-        (sqlite!("expired"), vec![text("deliver/webhooks"), number(LATER), number(100)], "jobs_leased"),
+        (
+            queued!("sqlite", "due_in_partition"),
+            vec![number(4), number(LATER), number(100), text("x")],
+            "jobs_due_in_lane",
+        ),
+        (
+            ("PARTITIONS", jobs::PARTITIONS.sqlite),
+            vec![number(0), number(100), text("x"), number(LATER)],
+            "jobs_due_in_lane",
+        ),
+        (
+            ("WAITING_PARTITIONS", jobs::WAITING_PARTITIONS.sqlite),
+            vec![text("[1,2]"), text("x"), number(LATER)],
+            "jobs_due_in_lane",
+        ),
+        (("WAITING", jobs::WAITING.sqlite), vec![text("[1,2]"), number(100)], "jobs_due_in_lane"),
+        (("LEASE_HOLDERS", jobs::LEASE_HOLDERS.sqlite), vec![], "jobs_held"),
+        (
+            queued!("sqlite", "expired_items"),
+            vec![text("deliver/webhooks"), number(LATER), number(100), text("x")],
+            "jobs_leased",
+        ),
         (sqlite!("known_event"), vec![text("e-7")], "uniq_saga_event_subscription"),
         (both!("sqlite", "find_requeue"), vec![number(7)], "uniq_saga_requeue"),
         (
@@ -162,7 +185,7 @@ fn asked_of_a_file() -> Vec<((&'static str, &'static str), Values, &'static str)
             "idx_dead_letter_created",
         ),
         (both!("sqlite", "unrequeued"), vec![], "idx_waiting_letter_subscription"),
-        (both!("sqlite", "disabled_backlogs"), vec![number(10)], "idx_subscription_disabled"),
+        (both!("sqlite", "disabled_subscriptions"), vec![number(0), number(10)], "idx_subscription_disabled"),
         (
             both!("sqlite", "conditions"),
             vec![text("[1,2]"), number(100), number(1001)],
@@ -184,24 +207,17 @@ fn asked_of_a_file() -> Vec<((&'static str, &'static str), Values, &'static str)
 }
 
 /// What is read from its beginning to its end: what a query itself has put together, or as far as its limit goes.
-const READ_WHOLE: [(&str, &str); 14] = [
-    ("disabled_backlogs", "SCAN subscriptions USING INDEX idx_subscription_disabled"),
-    ("disabled_backlogs", "SCAN counted"),
-    ("deleted_lanes", "SCAN found"),
+const READ_WHOLE: [(&str, &str); 8] = [
     // Paused subscriptions, and nothing else.
     ("end_pauses", "SCAN webhook_pauses"),
-    ("lanes", "SCAN found"),
     ("next_subscription", "SCAN sqlite_sequence"),
     // One row each.
     ("oldest_due", "SCAN pending"),
     ("oldest_due", "SCAN retrying"),
     ("oldest_due", "SCAN begun"),
     ("recent_dead_letters", "SCAN (subquery-1)"),
-    ("results", "SCAN r"),
     ("unrequeued", "SCAN waiting"),
     ("unrequeued", "SCAN waiting_dead_letters USING COVERING INDEX idx_waiting_letter_subscription"),
-    // What outside workers have, and nothing else.
-    ("with_workers", "SCAN jobs USING COVERING INDEX jobs_handed_out"),
 ];
 
 /// Every query there is in a dialect, with its name.
@@ -274,7 +290,7 @@ async fn s10_1_queries_by_status_and_time_use_their_index_on_sqlite() {
 }
 
 /// Queries about rows whose numbers they are given, about subscriptions and their pauses, and about the few nodes that send.
-const BY_NUMBER: [&str; 34] = [
+const BY_NUMBER: [&str; 29] = [
     "attempts",
     "beat",
     "bulk_of_events",
@@ -288,11 +304,8 @@ const BY_NUMBER: [&str; 34] = [
     "forget_rejected_report",
     "gone_subscription",
     "ingest",
+    "insert_rejected_report",
     "insert_subscription",
-    "jobs_standing",
-    "keep",
-    "keep_rejected_report",
-    "lane_of_job",
     "leave",
     "list_subscriptions",
     "load_delivery",
@@ -302,11 +315,9 @@ const BY_NUMBER: [&str; 34] = [
     "paused_subscriptions",
     "prunable_deliveries",
     "prune_attempts",
-    "prune_jobs",
     "rejected_report",
     "rejected_reports",
     "remove_conflicting_letter",
-    "report",
     "rotate_secret",
     "write_pauses",
 ];
@@ -315,8 +326,7 @@ const BY_NUMBER: [&str; 34] = [
 const BY_ITS_NUMBER: &str = "(id = g.id)";
 
 /// What finds all that there is about a subscription.
-const OF_A_SUBSCRIPTION: &[&str] =
-    &["idx_saga_subscription", "idx_dead_letter_subscription", "jobs_due_in_lane"];
+const OF_A_SUBSCRIPTION: &[&str] = &["idx_saga_subscription", "idx_dead_letter_subscription"];
 
 /// A query with its name, what it is asked with, and the indexes it must use.
 type Question<'a> = ((&'a str, &'a str), Vec<&'a (dyn ToSql + Sync)>, &'a [&'a str]);
@@ -347,7 +357,7 @@ async fn s10_1_queries_by_status_and_time_use_their_index_on_postgres() {
     let (later_id, all) = (500_000_i64, None::<Vec<i64>>);
     let (words, uids, times) = (vec!["x", "x", "x"], vec!["e-7", "e-8"], vec![epoch; 3]);
     let chosen = "[7,8,9]";
-    let (counts, jobs) = (vec![1_i32; 3], vec![Some(7_i64); 3]);
+    let (counts, enqueued, queues) = (vec![1_i32; 3], vec![true; 3], vec![queue]);
     let mut asked: Vec<Question<'_>> = vec![
         (server!("due"), vec![&pending, &hundred], &["idx_saga_status_retry"]),
         (server!("due"), vec![&retry, &hundred], &["idx_saga_status_retry"]),
@@ -361,17 +371,28 @@ async fn s10_1_queries_by_status_and_time_use_their_index_on_postgres() {
             vec![&completed, &later_id, &hundred],
             &["idx_saga_status_id"],
         ),
-        (server!("results"), vec![&hundred], &["webhook_delivery_sagas_pkey"]),
         (
-            server!("lease"),
-            vec![&ids, &ids, &ids, &times, &code, &all],
-            &["jobs_due_in_lane", "webhook_delivery_sagas_pkey"],
+            queued!("postgres", "lease_from_partitions"),
+            vec![&ids, &ids, &ids, &all, &code, &code, &times],
+            &["jobs_due_in_lane"],
         ),
-        (server!("due_in_lanes"), vec![&ids, &ids], &["jobs_due_in_lane"]),
-        (both!("postgres", "lanes"), vec![&none, &hundred], &["jobs_due_in_lane"]),
-        (both!("postgres", "chosen_lanes"), vec![&chosen], &["jobs_due_in_lane"]),
-        (server!("expire"), vec![&queue, &hundred, &fifth, &code, &all], &["jobs_leased"]),
-        (server!("close_lane"), vec![&none, &hundred, &code, &code, &code, &all], &["jobs_due_in_lane"]),
+        (("PARTITIONS", jobs::PARTITIONS.postgres), vec![&none, &hundred, &code], &["jobs_due_in_lane"]),
+        (
+            ("WAITING_PARTITIONS", jobs::WAITING_PARTITIONS.postgres),
+            vec![&chosen, &code],
+            &["jobs_due_in_lane"],
+        ),
+        (("WAITING", jobs::WAITING.postgres), vec![&chosen, &hundred], &["jobs_due_in_lane"]),
+        (
+            queued!("postgres", "expire"),
+            vec![&queues, &hundred, &all, &code, &fifth, &code],
+            &["jobs_leased"],
+        ),
+        (
+            queued!("postgres", "withdraw_waiting"),
+            vec![&none, &hundred, &all, &code, &code],
+            &["jobs_due_in_lane"],
+        ),
         (server!("known_events"), vec![&uids], &["uniq_saga_event_subscription"]),
         (both!("postgres", "find_requeue"), vec![&none], &["uniq_saga_requeue"]),
         (both!("postgres", "conditions"), vec![&chosen, &hundred, &hundred], OF_A_SUBSCRIPTION),
@@ -392,11 +413,11 @@ async fn s10_1_queries_by_status_and_time_use_their_index_on_postgres() {
         (both!("postgres", "prune_dead_letters"), vec![&chosen], &["dead_letters_pkey"]),
         (both!("postgres", "replay"), vec![&chosen, &none, &code, &later], &["webhook_events_pkey"]),
         (both!("postgres", "requeue"), vec![&chosen, &later], &["dead_letters_pkey", "webhook_events_pkey"]),
-        (server!("apply_results"), vec![&ids, &ids, &words, &counts, &times, &words, &ids], &[BY_ITS_NUMBER]),
+        (server!("apply_results"), vec![&ids, &ids, &words, &counts, &times, &words], &[BY_ITS_NUMBER]),
         (
-            server!("begin_attempts"),
-            vec![&ids, &words, &jobs, &words, &jobs, &ids, &words, &queue],
-            &[BY_ITS_NUMBER, "jobs_active_delivery"],
+            queued!("postgres", "enqueue_items"),
+            vec![&ids, &ids, &enqueued, &queue],
+            &["jobs_active_delivery"],
         ),
     ];
     asked.extend(asked_by_the_doctor(&epoch, &later, &hundred));
@@ -446,11 +467,8 @@ async fn explain_lists(stage: &Stage, session: &Client) {
 }
 
 /// What is asked whether or not anybody wants something.
-fn asked_now_and_then() -> [Question<'static>; 2] {
-    [
-        (both!("postgres", "deleted_lanes"), vec![], &["jobs_due_in_lane"]),
-        (both!("postgres", "with_workers"), vec![], &["jobs_handed_out"]),
-    ]
+fn asked_now_and_then() -> [Question<'static>; 1] {
+    [(("LEASE_HOLDERS", jobs::LEASE_HOLDERS.postgres), vec![], &["jobs_held"])]
 }
 
 /// What is asked by whoever looks for what is wrong.
@@ -462,7 +480,7 @@ fn asked_by_the_doctor<'a>(
     [
         (both!("postgres", "recent_dead_letters"), vec![begin, middle, limit], &["idx_dead_letter_created"]),
         (both!("postgres", "unrequeued"), vec![], &["idx_waiting_letter_subscription"]),
-        (both!("postgres", "disabled_backlogs"), vec![limit], &["jobs_due_in_lane"]),
+        (both!("postgres", "disabled_subscriptions"), vec![limit, limit], &[]),
     ]
 }
 

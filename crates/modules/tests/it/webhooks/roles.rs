@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use backstitch::Desk as _;
+use backstitch::WorkerQueue as _;
 use backstitch::delivery::limiter::{Limiter, LimiterSettings, Verdict};
-use backstitch_modules::webhooks::{Ages, Counter, Nobody, PauseWriter};
+use backstitch_modules::webhooks::{Ages, DeliveryQueue, Nobody, PauseWriter};
 use tokio_postgres::Client;
 
 use crate::webhooks::pruned::prune;
@@ -300,7 +300,7 @@ async fn s4_s9_every_part_really_runs_under_its_own_role() {
     }
     let limiter = Limiter::new(LimiterSettings::default());
     let dispatch = stage.dispatch_within(limiter.clone());
-    let counter = Counter::of(dispatch.clone(), stage.webhooks.subscriptions.clone(), Arc::new(Nobody));
+    let counter = DeliveryQueue::of(dispatch.clone(), stage.webhooks.subscriptions.clone(), Arc::new(Nobody));
     counter.lease(&["webhooks"], 1, std::time::Duration::ZERO).await.unwrap();
     let subscription = stage.subscribe(&["site.*"], 1).await.id;
     let writer = tokio::spawn(PauseWriter::of(dispatch.clone()).run());

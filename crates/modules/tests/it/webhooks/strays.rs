@@ -5,8 +5,8 @@ use std::sync::Arc;
 use backstitch::delivery::limiter::{Limiter, LimiterSettings};
 use backstitch::delivery::membership::MembershipSettings;
 use backstitch::inbox::Answer;
-use backstitch::{Desk as _, Work, secs};
-use backstitch_modules::webhooks::{Counter, Dispatch, Nobody, QUEUE, membership};
+use backstitch::{Work, WorkerQueue as _, secs};
+use backstitch_modules::webhooks::{DeliveryQueue, Dispatch, Nobody, QUEUE, membership};
 use backstitch_testkit::service::{Reply, Service};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -16,15 +16,15 @@ use crate::webhooks::stage::{LEASE, Stage, asks};
 /// By then the others take a node for gone, and the leases that it gave last still.
 const GONE: u64 = 11;
 
-fn counter(stage: &Stage, dispatch: Arc<Dispatch>) -> Counter {
-    Counter::of(dispatch, stage.webhooks.subscriptions.clone(), Arc::new(Nobody))
+fn counter(stage: &Stage, dispatch: Arc<Dispatch>) -> DeliveryQueue {
+    DeliveryQueue::of(dispatch, stage.webhooks.subscriptions.clone(), Arc::new(Nobody))
 }
 
-async fn lease(counter: &Counter, most: usize) -> Vec<Work> {
+async fn lease(counter: &DeliveryQueue, most: usize) -> Vec<Work> {
     counter.lease(&[QUEUE], most, LEASE).await.unwrap()
 }
 
-async fn complete(counter: &Counter, work: &Work) {
+async fn complete(counter: &DeliveryQueue, work: &Work) {
     counter.answer(work.job, work.token, &Answer::Succeeded("null".to_owned())).await.unwrap();
 }
 
@@ -40,7 +40,7 @@ async fn waiting(stage: &Stage, orders: usize, max_concurrency: u32) {
 
 /// One of several nodes, that looks for the others whenever something is wanted, and takes what it gains at once.
 struct Node {
-    counter: Counter,
+    counter: DeliveryQueue,
     dispatch: Arc<Dispatch>,
     limiter: Limiter<i64>,
 }

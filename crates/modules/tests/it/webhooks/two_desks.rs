@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use backstitch::delivery::limiter::{Limiter, LimiterSettings, RefusalReason};
 use backstitch::inbox::Answer;
-use backstitch::{Desk as _, StepError, Subject, Work, secs};
+use backstitch::{StepError, Subject, Work, WorkerQueue as _, secs};
 use backstitch_modules::webhooks::egress::Egress;
-use backstitch_modules::webhooks::{Attempt, Attempted, Counter, GONE, Observer, QUEUE, Terms};
+use backstitch_modules::webhooks::{Attempt, Attempted, DeliveryQueue, GONE, Observer, QUEUE, Terms};
 
 use crate::webhooks::stage::Stage;
 
@@ -23,7 +23,7 @@ impl Observer for Heard {
 
 /// A node that hands out deliveries.
 struct Node {
-    counter: Counter,
+    counter: DeliveryQueue,
     limiter: Limiter<i64>,
     heard: Arc<Heard>,
 }
@@ -34,7 +34,7 @@ impl Node {
         let (limiter, heard) = (Limiter::new(settings), Arc::new(Heard::default()));
         let node = stage.another().await;
         let dispatch = stage.dispatch_as(stage.membership.clone(), &node, limiter.clone());
-        let counter = Counter::of(dispatch, node.subscriptions, heard.clone());
+        let counter = DeliveryQueue::of(dispatch, node.subscriptions, heard.clone());
         Self { counter, limiter, heard }
     }
 

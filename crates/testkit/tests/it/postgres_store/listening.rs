@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backstitch::inbox::{self, Message, Posted};
+use backstitch::jobs::{JobOutcome, JobResult, Settlement, Withdrawal};
 use backstitch::kernel::saga::Phase;
 use backstitch::kernel::{Payload, SagaId};
 use backstitch::store::documents::{Becomes, DocumentStore, DocumentVersion, SAGA};
-use backstitch::store::jobs::{Answer, Withdrawal};
 use backstitch::store::nodes::Notice;
 use backstitch::store::postgres::PostgresStore;
 use backstitch::store::watched::{Moment, Watch, Watched};
@@ -86,7 +86,7 @@ async fn other_nodes_are_notified_of_applies_and_results() {
         let jobs = vec![job("work/q", "go:do@1", now())];
         store.commit(&[Commit { jobs, ..start(saga) }]).await.unwrap();
     }
-    let leased = store.lease_jobs(&["work/q".to_owned()], SOON, 1).await.unwrap().leased.remove(0).job;
+    let leased = store.lease_jobs(&["work/q".to_owned()], SOON, 1).await.unwrap().leased.remove(0);
     let told = Notice::InboxChanged(leased.saga);
     assert_eq!(
         next(&mut notices).await,
@@ -94,8 +94,10 @@ async fn other_nodes_are_notified_of_applies_and_results() {
         "a lease is heard too, and what is staged or discarded is not"
     );
     let (left, taken) = if leased.saga == answered { (withdrawn, answered) } else { (answered, withdrawn) };
-    let answer = Answer { id: leased.id, token: leased.lease.token, error: None, message: said.clone() };
-    store.answer_job(&answer, now()).await.unwrap().unwrap();
+    let result = JobResult::Message { message: said.clone(), at: now() };
+    let outcome = JobOutcome::Completed;
+    let settlement = Settlement { id: leased.id, token: leased.lease.token, outcome, result };
+    store.settle_jobs(&[settlement]).await.unwrap().remove(0).unwrap();
     assert_eq!(next(&mut notices).await, Notice::InboxChanged(taken));
     let (subject, never_leased) = ("go:do@1".to_owned(), said.clone());
     let withdrawal = Withdrawal { saga: left, subject, never_leased, leased_before: said };

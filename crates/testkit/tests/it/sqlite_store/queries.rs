@@ -30,19 +30,25 @@ fn every_query_can_be_prepared() {
 #[test]
 fn no_query_reads_a_table_that_grows_from_end_to_end() {
     let (_place, connection, queries) = queries();
-    // These tables contain only active, waiting or parked rows, versions of definitions, nodes, topics, a limited
-    // number of
-    // messages, the steps of a binary search, and the query's parameters.
+    // These tables contain only active, waiting or parked rows, versions of definitions, nodes, topics, a limited number of
+    // messages, the leases of outside workers, the steps of a binary search, and the query's parameters.
     let small = [
         "SCAN CONSTANT ROW",
         "SCAN counted",
         "SCAN declared",
         "SCAN definitions",
+        "SCAN found",
         "SCAN horizon",
         "SCAN json_each",
+        "SCAN leased",
         "SCAN nodes",
         "SCAN parked_items",
+        "SCAN pending",
+        "SCAN result",
         "SCAN waiting",
+        "jobs_due",
+        "jobs_held",
+        "jobs_leased",
         "sagas_adrift",
         "sagas_owned",
         "sagas_unowned_due",

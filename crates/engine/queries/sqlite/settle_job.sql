@@ -1,3 +1,0 @@
-update or fail jobs
-set status = ?2, token = ?3, until = ?4, attempts = ?5, expiries = ?6, last_error = ?7
-where id = ?1

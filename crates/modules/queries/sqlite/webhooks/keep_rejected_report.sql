@@ -1,8 +1,0 @@
--- Keeps a report whose lease lasts. The first one stays.
-insert into webhook_rejected_reports (job_id, token, report)
-select id, token, ?3
-from jobs
-where
-    id = ?1 and token = ?2 and status = 'Leased'
-    and not exists (select 1 from webhook_rejected_reports where job_id = ?1)
-returning job_id

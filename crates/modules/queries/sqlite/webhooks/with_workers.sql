@@ -1,5 +1,0 @@
--- What outside workers have from all processes but this one, by lane.
-select lane, handed_out_by, count(*)
-from jobs indexed by jobs_handed_out
-where status = 'Leased' and handed_out_by is not null and handed_out_by <> ?1
-group by lane, handed_out_by

@@ -1,2 +1,0 @@
-delete from job_results
-where job_id = ?1
