@@ -123,11 +123,10 @@ async fn apply_results(
     let Changes { id, job, status, attempt_count, next_attempt_at, final_error_code } = &changes;
     let values: [&(dyn ToSql + Sync); 6] =
         [id, job, status, attempt_count, next_attempt_at, final_error_code];
-    let (applied, ()) = tokio::try_join!(
-        unit.query(include_str!("../postgres/apply_results.sql"), &values),
-        // Those that changed nothing are consumed too.
-        jobs::postgres::consume_results(unit, &consumed),
-    )?;
+    // One after the other: when the first is rejected, the transaction ends at once, and the rest of the batch finds its rows unlocked.
+    let applied = unit.query(include_str!("../postgres/apply_results.sql"), &values).await?;
+    // Those that changed nothing are consumed too.
+    jobs::postgres::consume_results(unit, &consumed).await?;
     progress.applied += applied.len();
     progress.ignored += consumed.len() - applied.len();
     count(&applied, progress)
