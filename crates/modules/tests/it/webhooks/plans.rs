@@ -340,8 +340,7 @@ const BY_NUMBER: [&str; 29] = [
 const BY_ITS_NUMBER: &str = "(id = g.id)";
 
 /// What finds all that there is about a subscription.
-const OF_A_SUBSCRIPTION: &[&str] =
-    &["idx_saga_subscription", "idx_dead_letter_subscription", "jobs_due_in_lane"];
+const OF_A_SUBSCRIPTION: &[&str] = &["idx_saga_subscription", "idx_dead_letter_subscription"];
 
 /// A query with its name, what it is asked with, and the indexes it must use.
 type Question<'a> = ((&'a str, &'a str), Vec<&'a (dyn ToSql + Sync)>, &'a [&'a str]);
