@@ -52,6 +52,7 @@ mod context;
 mod declared;
 mod defaults;
 mod definitions;
+pub mod delivery;
 mod documents;
 mod engine;
 mod error;

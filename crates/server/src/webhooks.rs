@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use backstitch::Engine;
 use backstitch::clock::Clock;
+use backstitch::delivery::limiter::{Limiter, LimiterSettings};
+use backstitch::delivery::membership::MembershipSettings;
 use backstitch_modules::http_call::SetupError;
 use backstitch_modules::randomness::SystemRandomness;
-use backstitch_modules::webhooks::crew::{self, Crew};
 use backstitch_modules::webhooks::egress::{BadEgress, Egress};
-use backstitch_modules::webhooks::lanes::{self, Lanes};
 use backstitch_modules::webhooks::sender::{Sender, Settings};
 use backstitch_modules::webhooks::vault::{self, Vault};
 use backstitch_modules::webhooks::{
-    self, Counter, Courier, Dispatch, Observer, PauseWriter, Registrar, Webhooks,
+    self, Counter, DeliveryWorker, Dispatch, Observer, PauseWriter, Registrar, Webhooks, membership,
 };
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
@@ -50,12 +50,12 @@ pub(crate) struct Hooks {
 pub(crate) struct Sending {
     pub(crate) registrar: Registrar,
     pub(crate) dispatch: Arc<Dispatch>,
-    pub(crate) courier: Arc<Courier>,
+    pub(crate) delivery_worker: Arc<DeliveryWorker>,
 }
 
 #[derive(Default)]
 struct Tasks {
-    courier: Option<JoinHandle<()>>,
+    delivery_worker: Option<JoinHandle<()>>,
     orchestrator: Option<JoinHandle<()>>,
     counter: Option<JoinHandle<()>>,
     pauses: Option<JoinHandle<()>>,
@@ -86,9 +86,9 @@ impl Hooks {
             tasks.counter = Some(tokio::spawn(async move { counter.run().await }));
             tasks.pauses = Some(tokio::spawn(PauseWriter::of(sending.dispatch.clone()).run()));
             if config.webhooks.concurrency > 0 {
-                let courier = sending.courier.clone();
+                let worker = sending.delivery_worker.clone();
                 let closing = async move { closing.cancelled().await };
-                tasks.courier = Some(tokio::spawn(async move { courier.run(closing).await }));
+                tasks.delivery_worker = Some(tokio::spawn(async move { worker.run(closing).await }));
             }
         } else {
             tracing::warn!(
@@ -106,18 +106,18 @@ impl Hooks {
     /// Waits for attempts under way, up to `grace`, and decides about nothing more. Those that take longer are made again.
     pub(crate) async fn stop(&self, grace: Duration) {
         let tasks = std::mem::take(&mut *self.tasks.lock().await);
-        if let Some(mut courier) = tasks.courier
-            && tokio::time::timeout(grace, &mut courier).await.is_err()
+        if let Some(mut worker) = tasks.delivery_worker
+            && tokio::time::timeout(grace, &mut worker).await.is_err()
         {
             tracing::warn!("webhooks that were on their way are sent again after the restart");
-            courier.abort();
-            let _ = courier.await;
+            worker.abort();
+            let _ = worker.await;
         }
         for task in [tasks.orchestrator, tasks.counter, tasks.pauses, tasks.closer].into_iter().flatten() {
             task.abort();
             let _ = task.await;
         }
-        // The courier has done so; workers outside may have asked after that.
+        // The delivery worker has done so; outside workers may have asked after that.
         if let Some(sending) = &self.sending {
             sending.dispatch.leave().await;
         }
@@ -135,19 +135,20 @@ impl Sending {
         let egress = Egress::allowing(&config.egress.allow)?;
         let vault = Vault::new(secret)?;
         let places = config.webhooks.concurrency;
-        let lanes = Lanes::new(lanes::Settings {
+        let limiter = Limiter::new(LimiterSettings {
             // Outside workers need places too where nothing is sent from here.
-            places: if places > 0 { places } else { lanes::Settings::default().places },
-            ..lanes::Settings::default()
+            places: if places > 0 { places } else { LimiterSettings::default().places },
+            ..LimiterSettings::default()
         });
         let settings = Settings { connect_within: config.calls.connect_timeout, ..Settings::default() };
         let sender = Sender::new(egress.clone(), settings, clock.clone())?;
         let subscriptions = parts.subscriptions.clone();
-        let crew = Arc::new(Crew::of(&parts.jobs, crew::Settings::default()));
-        let dispatch = Arc::new(Dispatch::new(parts.jobs.clone(), crew, lanes, vault.clone(), clock));
-        let courier = Arc::new(Courier::new(dispatch.clone(), sender, subscriptions.clone(), observer));
+        let membership = Arc::new(membership(&parts.jobs, MembershipSettings::default()));
+        let dispatch = Arc::new(Dispatch::new(parts.jobs.clone(), membership, limiter, vault.clone(), clock));
+        let delivery_worker =
+            Arc::new(DeliveryWorker::new(dispatch.clone(), sender, subscriptions.clone(), observer));
         let registrar = Registrar::new(subscriptions, egress, vault, Arc::new(SystemRandomness))
             .with_usual_terms(config.webhooks.usual_terms());
-        Ok(Self { registrar, dispatch, courier })
+        Ok(Self { registrar, dispatch, delivery_worker })
     }
 }

@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use backstitch::clock::SystemClock;
+use backstitch::delivery::limiter::{Limiter, LimiterSettings};
+use backstitch::delivery::membership::MembershipSettings;
 use backstitch::{Engine, Options, Payload};
 use backstitch_modules::randomness::SystemRandomness;
-use backstitch_modules::webhooks::crew::{self, Crew};
 use backstitch_modules::webhooks::egress::Egress;
-use backstitch_modules::webhooks::lanes::{self, Lanes};
 use backstitch_modules::webhooks::sender::{self, Sender};
 use backstitch_modules::webhooks::vault::Vault;
 use backstitch_modules::webhooks::{
-    Courier, Dispatch, NewEvent, Observer, Progress, Registrar, SCHEMA, Terms, Webhooks,
+    DeliveryWorker, Dispatch, NewEvent, Observer, Progress, Registrar, SCHEMA, Terms, Webhooks, membership,
 };
 use tokio_util::task::AbortOnDropHandle;
 
@@ -70,14 +70,14 @@ impl Stage {
         }
         let clock = Arc::new(SystemClock);
         let sender = Sender::new(egress, sender::Settings::default(), clock.clone())?;
-        let lanes = Lanes::new(lanes::Settings::default());
-        let crew = Arc::new(Crew::of(&webhooks.jobs, crew::Settings::default()));
-        let dispatch = Arc::new(Dispatch::new(webhooks.jobs.clone(), crew, lanes, vault, clock));
+        let limiter = Limiter::new(LimiterSettings::default());
+        let membership = Arc::new(membership(&webhooks.jobs, MembershipSettings::default()));
+        let dispatch = Arc::new(Dispatch::new(webhooks.jobs.clone(), membership, limiter, vault, clock));
         let completed = Arc::new(Completed::default());
-        let courier = Courier::new(dispatch, sender, subscriptions, completed.clone());
+        let worker = DeliveryWorker::new(dispatch, sender, subscriptions, completed.clone());
         let (orchestrator, counted) = (webhooks.orchestrator.clone(), completed.clone());
         let running = [
-            tokio::spawn(async move { courier.run(std::future::pending()).await }),
+            tokio::spawn(async move { worker.run(std::future::pending()).await }),
             tokio::spawn(async move { orchestrator.run(&*counted).await }),
         ];
         let running = running.map(AbortOnDropHandle::new);

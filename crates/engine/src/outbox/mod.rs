@@ -1,7 +1,7 @@
 //! The outbox: what is to be said to the world is written with the decision that causes it, and sent afterwards.
 
 mod announced;
-mod lane;
+mod claims;
 mod looking;
 mod observer;
 mod publish;
@@ -10,7 +10,6 @@ mod relay;
 mod relay_waker;
 mod retention;
 mod route;
-mod settling;
 pub mod sink;
 mod topic_pattern;
 

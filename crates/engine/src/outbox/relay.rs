@@ -1,225 +1,258 @@
-//! Sends what the outbox holds, at least once each.
+//! The relay: delivers the outbox's messages to the sinks of their topics, at least once each.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use backstitch_kernel::delivery;
-use tokio::sync::mpsc;
-use tokio::time::Instant;
+use backstitch_kernel::Timestamp;
+use backstitch_kernel::delivery::{self, Delivery, Input, decide};
 
-use super::lane::{Finished, Lane};
-use super::settling::{SETTLED_AT_ONCE, Settling};
+use super::claims::{OutboxClaims, Topic};
+use super::observer::{Attempt, Outcome as SendOutcome};
+use super::sink::{Message, Receipt, Undelivered};
+use crate::delivery::limiter::{Limiter, LimiterSettings, Verdict};
+use crate::delivery::{
+    AttemptEnd, Claim, Claimer, DeliveryPolicy, DeliveryRuntime, Outcome, Schedule, Unsettled,
+};
+use crate::group_commit::Pace;
 use crate::runtime::Shared;
 use crate::store;
-use crate::store::outbox::{Expired, Outgoing, Share, TOO_LATE, Waiting};
+use crate::store::isolation::{Isolated, isolate};
+use crate::store::outbox::{Outgoing, Report, Sent};
+use crate::store::parked::{OUTBOX, park};
 
-/// Messages looked after at a time that nobody else looks after.
-const RESCUED_AT_ONCE: usize = 1000;
-/// When to look again after a look that found nothing to take although something was due, and how long after the last
-/// rescue there is another where one is needed.
-const SOON: Duration = Duration::from_millis(10);
-/// Lanes that are kept though they have nothing to send. A pattern means any number of topics, and whoever publishes names
-/// them.
-const LANES_KEPT: usize = 256;
-/// What the log says of a message whose topic goes nowhere from here.
-const NO_ADAPTER: &str = "none";
+/// The longest pause between two claims on a store that other nodes use too.
+const LONGEST_PACE: Duration = Duration::from_millis(5);
+/// The error code in the log of a message that was sent.
+const NO_ERROR: &str = "none";
 
-/// Sends what is due, for as long as the engine runs, and lets what is on its way arrive.
+/// Sends what is due, for as long as the engine runs, and lets running attempts end.
 pub(crate) async fn relay(shared: Arc<Shared>) {
     let _busy = shared.busy();
+    let policy = Arc::new(OutboxPolicy::new(shared.clone()));
+    let runtime = DeliveryRuntime::new(policy).tracked_by(shared.task_tracker());
     tokio::select! {
-        () = Relay::new(shared.clone()).run() => {}
-        // What was being sent is taken for in doubt and sent again by the next life.
+        () = runtime.run(shared.stopping()) => {}
+        // Running attempts are in doubt: their messages are sent again by the next process.
         () = shared.stopped() => {}
     }
 }
 
-/// Each topic has a lane of its own, so that a slow one holds up no other.
-struct Relay {
+/// What the delivery runtime does with messages.
+struct OutboxPolicy {
     shared: Arc<Shared>,
-    lanes: HashMap<String, Lane>,
-    finished: mpsc::UnboundedSender<Finished>,
-    ended: mpsc::UnboundedReceiver<Finished>,
-    rescued: Option<Instant>,
-    /// Something may be in the way that only a rescue removes.
-    obstructed: bool,
-    /// When to look even if nobody says that there is something.
-    next_look: Instant,
+    claimer: Claimer<OutboxClaims>,
+    /// Messages whose results the database rejects and that are parked already.
+    parked: Mutex<HashSet<i64>>,
 }
 
-impl Relay {
+/// The result of a send, and what the observer hears once it is durable.
+#[derive(Clone)]
+struct MessageResult {
+    sent: Sent,
+    topic: Arc<str>,
+    adapter: &'static str,
+    outcome: Option<SendOutcome>,
+    age: Duration,
+}
+
+impl OutboxPolicy {
     fn new(shared: Arc<Shared>) -> Self {
-        let (finished, ended) = mpsc::unbounded_channel();
-        let (lanes, next_look) = (HashMap::new(), Instant::now());
-        Self { shared, lanes, finished, ended, rescued: None, obstructed: false, next_look }
+        // No receiver has a share of anything: each topic has places of its own.
+        let limiter = Limiter::new(LimiterSettings { places: usize::MAX, ..LimiterSettings::default() });
+        let claims = OutboxClaims::new(shared.clone(), limiter.clone());
+        Self { shared, claimer: Claimer::new(claims, limiter), parked: Mutex::default() }
     }
 
-    async fn run(mut self) {
-        let mut settling = Settling::new(self.shared.clone());
-        while !self.shared.is_stopping() {
-            let has_room = !settling.is_full();
-            let look = async { if has_room { self.look().await } else { Ok(()) } };
-            // At the same time: a server hands out what is next while it takes in what is over.
-            let (settled, looked) = tokio::join!(settling.settle(), look);
-            if settled {
-                // What was behind may go now.
-                self.next_look = Instant::now();
+    fn result(
+        &self,
+        claim: &Claim<OutboxClaims>,
+        report: Report,
+        outcome: Option<SendOutcome>,
+    ) -> MessageResult {
+        let Outgoing { id, lock, created_at, .. } = claim.item;
+        MessageResult {
+            sent: Sent { id, lock, report },
+            topic: claim.partition.clone(),
+            adapter: claim.route.route.sink.name(),
+            outcome,
+            age: self.now().since(created_at),
+        }
+    }
+
+    /// What a message becomes: the kernel decides.
+    fn decide(
+        &self,
+        topic: &Topic,
+        outgoing: &Outgoing,
+        response: Result<Receipt, Undelivered>,
+    ) -> (Report, SendOutcome) {
+        let error = match response {
+            Ok(receipt) => {
+                log(topic, outgoing, "succeeded", None);
+                return (Report::Delivered(receipt.answer), SendOutcome::Sent);
             }
-            if let Err(error) = looked {
-                tracing::warn!(%error, "the outbox cannot be read");
-                self.next_look = Instant::now() + self.shared.options.tick;
-            }
-            settling.add(self.some_over(&settling).await);
-        }
-        settling.settle().await;
-        // What has not begun is given back, what has begun is over soon; then the lanes are gone.
-        self.lanes.clear();
-        let Self { mut ended, finished, .. } = self;
-        drop(finished);
-        loop {
-            let mut rest = Vec::new();
-            tokio::select! {
-                count = ended.recv_many(&mut rest, SETTLED_AT_ONCE) => if count == 0 { break },
-                () = settling.pause(), if settling.again_at().is_some() => {}
-            }
-            settling.add(rest);
-            settling.settle().await;
-        }
-        settling.settle_all().await;
-    }
-
-    /// Takes what is due, as far as there is room in its lane.
-    async fn look(&mut self) -> Result<(), store::Error> {
-        if Instant::now() < self.next_look {
-            return Ok(());
-        }
-        self.rescue_now_and_then().await?;
-        if self.lanes.len() > LANES_KEPT {
-            self.lanes.retain(|_, lane| !lane.is_idle());
-        }
-        let waiting = self.shared.store.waiting_topics().await?;
-        self.next_look = self.look_again_for(&waiting);
-        if self.obstructed {
-            self.next_look = self.next_look.min(Instant::now() + SOON);
-        }
-        let due = waiting.iter().filter(|waiting| waiting.due_in.is_zero()).map(|waiting| &waiting.topic);
-        let shares: Vec<Share> = due.filter_map(|topic| self.lane(topic)?.wants(topic)).collect();
-        if shares.is_empty() {
-            // A lane that is full is looked after when one of its sends has ended.
-            return Ok(());
-        }
-        // The lease begins here, and so does the time of each send: it is over before anybody takes the message again.
-        let since = Instant::now();
-        let claimed = self.shared.store.claim_outbox(&shares, &self.shared.options.node).await?;
-        self.next_look = Instant::now();
-        if claimed.is_empty() {
-            self.next_look += SOON;
-        }
-        let mut by_topic: HashMap<String, Vec<Outgoing>> = HashMap::new();
-        for outgoing in claimed {
-            if outgoing.uncounted {
-                self.shared.options.observer.enqueued(&outgoing.message.topic, 1);
-            }
-            by_topic.entry(outgoing.message.topic.clone()).or_default().push(outgoing);
-        }
-        // What is due and not to be had is too old, or was behind others and is put aside now. A topic waits for the rescue
-        // of its own, however much the others have to send.
-        self.obstructed |= shares.iter().any(|share| !by_topic.contains_key(&share.topic));
-        for (topic, claimed) in by_topic {
-            if let Some(lane) = self.lanes.get_mut(&topic) {
-                lane.send(claimed, since);
-            }
-        }
-        Ok(())
-    }
-
-    fn look_again_for(&self, waiting: &[Waiting]) -> Instant {
-        let later = waiting.iter().map(|topic| topic.due_in).filter(|wait| !wait.is_zero());
-        let tick = self.shared.options.tick;
-        Instant::now() + later.min().map_or(tick, |wait| wait.min(tick))
-    }
-
-    /// The lane of a topic; `None` when it goes nowhere from here.
-    fn lane(&mut self, topic: &str) -> Option<&Lane> {
-        if !self.lanes.contains_key(topic) {
-            let route = self.shared.options.routes.of(topic)?;
-            let lane = Lane::open(&self.shared, topic, route, self.finished.clone());
-            self.lanes.insert(topic.to_owned(), lane);
-        }
-        self.lanes.get(topic)
-    }
-
-    /// What a sender took and never settled, and what is too old, is looked for first of all and then now and then.
-    async fn rescue_now_and_then(&mut self) -> Result<(), store::Error> {
-        let shortest = self.lanes.values().map(Lane::lease).min();
-        let every = (shortest.unwrap_or(Duration::from_secs(60)) / 4).max(self.shared.options.tick);
-        let every = if self.obstructed { SOON } else { every };
-        if self.rescued.is_some_and(|at| at.elapsed() < every) {
-            return Ok(());
-        }
-        self.rescued = Some(Instant::now());
-        let rescued = self.shared.store.rescue_outbox(RESCUED_AT_ONCE).await?;
-        // There may be more than there was room for.
-        self.obstructed =
-            rescued.expired.len() >= RESCUED_AT_ONCE || rescued.abandoned >= RESCUED_AT_ONCE as u64;
-        let observer = &self.shared.options.observer;
-        if rescued.abandoned > 0 {
-            tracing::warn!(
-                messages = rescued.abandoned,
-                "messages whose sender never came back are sent again: their outcome is in doubt"
-            );
-            observer.taken_over(rescued.abandoned);
-        }
-        for expired in &rescued.expired {
-            self.log_expired(expired);
-            if expired.uncounted {
-                observer.enqueued(&expired.topic, 1);
-            }
-        }
-        if !rescued.expired.is_empty() {
-            observer.expired(rescued.expired.len() as u64);
-        }
-        Ok(())
-    }
-
-    /// In the words of every other end of a message.
-    fn log_expired(&self, expired: &Expired) {
-        let Expired { topic, idempotency_key, attempts, .. } = expired;
-        let route = self.shared.options.routes.of(topic);
-        let adapter = route.as_ref().map_or(NO_ADAPTER, |route| route.sink.name());
-        tracing::warn!(
-            %topic, %idempotency_key, status = "aborted", attempts, adapter, last_error_code = delivery::EXPIRED,
-            error = TOO_LATE, "outbox message not sent"
-        );
-    }
-
-    /// Waits until something has been sent or there may be more to send; what is over by then.
-    async fn some_over(&mut self, settling: &Settling) -> Vec<Finished> {
-        let mut over = Vec::new();
-        let until = match settling.again_at() {
-            Some(again) if settling.is_full() => again,
-            Some(again) => again.min(self.next_look),
-            None => self.next_look,
+            Err(error) => error,
         };
-        let until = until.saturating_duration_since(Instant::now());
-        tokio::select! {
-            _ = self.ended.recv_many(&mut over, SETTLED_AT_ONCE) => {}
-            was_woken = self.shared.outbox.wait(until) => {
-                if was_woken {
-                    self.next_look = Instant::now();
-                }
+        let now = self.now();
+        let in_progress = Delivery {
+            status: delivery::Status::InProgress,
+            attempt_count: outgoing.attempts,
+            next_attempt_at: now,
+            job: outgoing.lock,
+            final_error_code: None,
+        };
+        let outcome = delivery::Outcome::Failed { code: error.code.clone(), retry_after: error.retry_after };
+        let input = Input::Reported { job: outgoing.lock, outcome };
+        let policy = topic.route.policy();
+        match decide(&in_progress, input, &policy, outgoing.id.unsigned_abs(), now) {
+            Ok(next) if next.status == delivery::Status::DeadLettered => {
+                log(topic, outgoing, "aborted", Some(&error));
+                (Report::Aborted(error), SendOutcome::Aborted)
+            }
+            decided => {
+                log(topic, outgoing, "failed", Some(&error));
+                // A wait and not a time: the store may have another clock than this process, and by that a message expires.
+                let after = decided.map(|next| next.next_attempt_at.since(now)).unwrap_or_default();
+                (Report::Retry { after, error }, SendOutcome::Failed)
             }
         }
-        if !over.is_empty() {
-            // There is room again.
-            self.next_look = Instant::now();
+    }
+
+    /// Writes a batch. Parks the messages whose results are rejected, each once: parked again, it would wait longer each time
+    /// after its lease. Returns their places in the batch.
+    async fn write(&self, results: &[MessageResult]) -> Result<Vec<usize>, store::Error> {
+        let store = &*self.shared.store;
+        let sent = results.iter().map(|result| result.sent.clone()).collect();
+        let settle = |sent: Vec<Sent>| async move { store.settle_outbox(&sent).await };
+        let Isolated { rejected, failed, .. } = isolate(sent, settle).await.into();
+        let ids: HashSet<i64> = rejected.iter().map(|(sent, _)| sent.id).collect();
+        let rejected = rejected.into_iter().map(|(sent, error)| (sent.id, error));
+        let new: Vec<_> = rejected.filter(|(id, _)| !self.parked().contains(id)).collect();
+        park(store, OUTBOX, &new).await?;
+        self.parked().extend(new.iter().map(|(id, _)| id));
+        if let Some(error) = failed {
+            return Err(error);
         }
-        for finished in over.iter().filter(|finished| finished.was_given_back()) {
-            if let Some(lane) = self.lanes.get_mut(finished.topic()) {
-                lane.slow_down();
+        let is_rejected = |place: &usize| results.get(*place).is_some_and(|it| ids.contains(&it.sent.id));
+        Ok((0..results.len()).filter(is_rejected).collect())
+    }
+
+    fn parked(&self) -> std::sync::MutexGuard<'_, HashSet<i64>> {
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Timestamp {
+        self.shared.options.clock.now()
+    }
+}
+
+impl DeliveryPolicy for OutboxPolicy {
+    type Claims = OutboxClaims;
+    type Response = Result<Receipt, Undelivered>;
+    type Settlement = MessageResult;
+
+    fn claimer(&self) -> &Claimer<OutboxClaims> {
+        &self.claimer
+    }
+
+    fn claimant(&self) {}
+
+    fn schedule(&self) -> Schedule {
+        let tick = self.shared.options.tick;
+        Schedule {
+            batch: usize::MAX,
+            poll_interval: tick,
+            store_retry: tick,
+            pace: if self.shared.store.is_shared() { Pace::new(LONGEST_PACE) } else { Pace::unlimited() },
+            settlers: 1,
+            poll_when_settled: true,
+        }
+    }
+
+    async fn woken(&self) {
+        self.shared.outbox.woken().await;
+    }
+
+    async fn maintain(&self) -> Result<(), store::Error> {
+        self.claimer.policy().rescue().await
+    }
+
+    fn attempts_at_once(&self, topic: &Topic) -> usize {
+        topic.route.concurrency
+    }
+
+    async fn attempt(&self, claim: &Claim<OutboxClaims>) -> Result<Receipt, Undelivered> {
+        let Outgoing { message, in_doubt, .. } = &claim.item;
+        let message = Message {
+            topic: message.topic.clone(),
+            idempotency_key: message.idempotency_key.clone(),
+            ordering_key: message.ordering_key.clone(),
+            payload: message.payload.clone(),
+            in_doubt: *in_doubt,
+        };
+        claim.route.route.sink.send(&message).await
+    }
+
+    fn judge(
+        &self,
+        claim: &Claim<OutboxClaims>,
+        end: AttemptEnd<Result<Receipt, Undelivered>>,
+    ) -> Outcome<MessageResult> {
+        let response = match end {
+            AttemptEnd::Answered(response) => response,
+            AttemptEnd::TimedOut => {
+                Err(Undelivered::new("timeout", format!("no answer within {:?}", claim.timeout)))
             }
+            AttemptEnd::Panicked => Err(Undelivered::new("panicked", "the sink panicked")),
+        };
+        let (report, outcome) = self.decide(&claim.route, &claim.item, response);
+        let settlement = self.result(claim, report, Some(outcome));
+        // A sink is not paused: each message waits for its own backoff.
+        Outcome { settlement, verdict: Verdict::Unknown, retry_after: None }
+    }
+
+    fn give_back(&self, claim: &Claim<OutboxClaims>) -> MessageResult {
+        claim.route.shrink();
+        self.result(claim, Report::GivenBack, None)
+    }
+
+    fn has_room(&self, claim: &Claim<OutboxClaims>) -> bool {
+        claim.route.wants_more(self.claimer.limiter().held(&claim.partition))
+    }
+
+    async fn settle(&self, batch: &[MessageResult]) -> Unsettled {
+        match self.write(batch).await {
+            Ok(rejected) => Unsettled { rejected, ..Unsettled::default() },
+            Err(error) => Unsettled::all(batch.len(), &error),
         }
-        over
+    }
+
+    fn settled(&self, result: &MessageResult) {
+        self.lost(result);
+        if let Some(outcome) = result.outcome {
+            let MessageResult { topic, adapter, age, .. } = result;
+            self.shared.options.observer.attempted(&Attempt { topic, adapter, outcome, age: *age });
+        }
+    }
+
+    fn lost(&self, result: &MessageResult) {
+        self.parked().remove(&result.sent.id);
+    }
+}
+
+fn log(topic: &Topic, outgoing: &Outgoing, status: &str, error: Option<&Undelivered>) {
+    let message = &outgoing.message;
+    let (key, attempts, adapter) = (&message.idempotency_key, outgoing.attempts + 1, topic.route.sink.name());
+    let (topic, in_doubt) = (&message.topic, outgoing.in_doubt);
+    match error {
+        None => tracing::info!(
+            %topic, idempotency_key = %key, status, attempts, adapter, in_doubt, last_error_code = NO_ERROR,
+            "outbox message sent"
+        ),
+        Some(error) => tracing::warn!(
+            %topic, idempotency_key = %key, status, attempts, adapter, in_doubt, last_error_code = %error.code,
+            error = %error.message, "outbox message not sent"
+        ),
     }
 }

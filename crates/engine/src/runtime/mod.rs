@@ -324,6 +324,11 @@ impl Shared {
         self.tasks.track_future(work)
     }
 
+    /// The same for a runtime that spawns many.
+    pub(crate) fn task_tracker(&self) -> TaskTracker {
+        self.tasks.clone()
+    }
+
     /// Held by a loop that has something in flight which a shutdown is to wait for.
     pub(crate) fn busy(&self) -> TaskTrackerToken {
         self.tasks.token()

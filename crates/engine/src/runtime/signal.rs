@@ -12,6 +12,11 @@ impl Signal {
         self.0.notify_one();
     }
 
+    /// Waits to be woken.
+    pub(crate) async fn woken(&self) {
+        self.0.notified().await;
+    }
+
     /// Waits to be woken, at most this long; returns whether it was.
     pub(crate) async fn wait(&self, at_most: Duration) -> bool {
         tokio::time::timeout(at_most, self.0.notified()).await.is_ok()

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod delivery;
 mod library;
 mod runtime;
 mod step_failures;

@@ -9,15 +9,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use backstitch::delivery::limiter::{Permit, Verdict};
+use backstitch::delivery::{Claim, Claimed, PollScope};
 use backstitch::inbox::Answer;
 use backstitch::{Desk, Error as EngineError, Payload, Subject, Timestamp, Work, store};
 
 use tokio::time::Instant;
 
-use super::dispatch::{By, Dispatch, Dispatched, HandedOut, Wanted, Which, lease_for};
+use super::claims::{Claimant, lease_for};
+use super::dispatch::{Dispatch, HandedOut, WebhookClaim};
 use super::error::Error;
 use super::jobs::{Answered, LEASE_EXPIRED, Report, Sent, Won, code_kept};
-use super::lanes::{Place, Verdict};
 use super::observer::{Attempted, Observer};
 use super::sender::{is_gone, refuses_one_event, wants_quiet};
 use super::subscriptions::Subscriptions;
@@ -48,7 +50,7 @@ struct Held {
     token: i64,
     lane: i64,
     sent: Sent,
-    place: Place,
+    permit: Permit<i64>,
     /// How long its request may take.
     timeout: Duration,
     since: Instant,
@@ -88,7 +90,8 @@ impl Counter {
 }
 
 impl Books {
-    fn work(&self, Dispatched { call, leased, place, .. }: Dispatched) -> Result<Work, EngineError> {
+    fn work(&self, Claimed { claim, permit }: WebhookClaim) -> Result<Work, EngineError> {
+        let Claim { route: call, item: leased, .. } = claim;
         let refused = |why: String| EngineError::BadInput(why);
         let signed = call.signed_headers(&leased, self.dispatch.clock.now()).map_err(refused)?;
         // Values were text when they were given.
@@ -112,7 +115,7 @@ impl Books {
             token: leased.token,
             lane: lane.id,
             sent: call.sent().clone(),
-            place,
+            permit,
             timeout: lane.timeout,
             since: Instant::now(),
         };
@@ -155,7 +158,7 @@ impl Books {
         for (job, held) in freed {
             // How long the endpoint asked to be left alone, only the node knows that heard of it.
             let won = over.get(&job).and_then(Option::as_ref);
-            held.place.leave(won.map_or(Verdict::Unknown, shown_by), None);
+            held.permit.release(won.map_or(Verdict::Unknown, shown_by), None);
         }
         if room {
             self.dispatch.jobs.base.work_soon();
@@ -172,13 +175,13 @@ impl Books {
         let quiet_for = report.retry_after.filter(|_| status.is_some_and(wants_quiet));
         let (lane, sent) = match known {
             Known::Held(held) => {
-                held.place.leave(verdict, quiet_for);
+                held.permit.release(verdict, quiet_for);
                 self.dispatch.jobs.base.work_soon();
                 (held.lane, Some(held.sent))
             }
             Known::Elsewhere(handed_out) => {
-                self.dispatch.crew.look_again();
-                self.dispatch.lanes.hear(handed_out.lane, verdict, quiet_for);
+                self.dispatch.membership.outside_lease_ended();
+                self.dispatch.limiter.observe(&handed_out.lane, verdict, quiet_for);
                 (handed_out.lane, handed_out.sent)
             }
         };
@@ -210,7 +213,7 @@ impl Books {
                     free.insert(held);
                 }
                 // Somebody has got it anew by now.
-                Entry::Occupied(_) => held.place.leave(Verdict::Unknown, None),
+                Entry::Occupied(_) => held.permit.release(Verdict::Unknown, None),
             }
         }
     }
@@ -225,16 +228,17 @@ impl Books {
             return Ok(Vec::new());
         };
         self.free_places().await.map_err(told)?;
-        let wanted = Wanted { most: limit, lease, by: By::Workers };
-        let mut found = self.dispatch.lease(&Which::All, wanted).await.map_err(told)?.work;
+        let claimant = Claimant::OutsideWorkers(lease);
+        let claimed = self.dispatch.claimer.claim(&PollScope::All, limit, claimant).await;
+        let mut found = claimed.map_err(told)?.claimed;
         // A worker is promised no lease that its request may outlive. Giving back takes time too.
-        while let Some(late) = found.iter().position(|dispatched| !dispatched.is_in_time()) {
+        while let Some(late) = found.iter().position(|claimed| !claimed.is_in_time()) {
             self.dispatch.give_back(found.swap_remove(late)).await;
         }
         let mut work = Vec::with_capacity(found.len());
-        for dispatched in found {
-            let job = dispatched.leased.job;
-            match self.work(dispatched) {
+        for claimed in found {
+            let job = claimed.claim.item.job;
+            match self.work(claimed) {
                 Ok(one) => work.push(one),
                 // One that cannot be described must not keep the others from their worker; its lease runs out.
                 Err(error) => tracing::error!(job, %error, "this delivery cannot be handed out"),
@@ -289,7 +293,7 @@ impl Books {
         match known {
             Some(known) if answered == Answered::Now => self.judge(known, &report).await,
             // Whoever it belongs to, it is not this worker.
-            Some(Known::Held(held)) => held.place.leave(Verdict::Unknown, None),
+            Some(Known::Held(held)) => held.permit.release(Verdict::Unknown, None),
             _ => {}
         }
         match answered {
@@ -333,8 +337,8 @@ impl Known {
 /// What a result says about its endpoint.
 fn verdict_on(error_code: Option<&str>) -> Verdict {
     match error_code {
-        Some(code) if !status_in(code).is_some_and(refuses_one_event) => Verdict::Ill,
-        _ => Verdict::Well,
+        Some(code) if !status_in(code).is_some_and(refuses_one_event) => Verdict::Failing,
+        _ => Verdict::Healthy,
     }
 }
 
@@ -350,7 +354,7 @@ fn says(report: &Report, won: &Won) -> bool {
 /// The same of one that another node has heard of.
 fn shown_by(won: &Won) -> Verdict {
     match won {
-        Won::Completed => Verdict::Well,
+        Won::Completed => Verdict::Healthy,
         Won::Failed(code) if code == LEASE_EXPIRED => Verdict::Unknown,
         Won::Failed(code) => verdict_on(Some(code)),
     }
@@ -386,9 +390,9 @@ impl Desk for Counter {
 
     async fn get_ready(&self) -> Result<(), EngineError> {
         let Books { dispatch, .. } = &*self.0;
-        dispatch.crew.show_up().await.map_err(told)?;
+        dispatch.membership.heartbeat().await.map_err(|why| told(why.into()))?;
         // A worker may not come again for long, and by then the others would not know this node any more.
-        if let Some(begins_at) = dispatch.crew.begins_at() {
+        if let Some(begins_at) = dispatch.membership.begins_at() {
             tokio::time::sleep_until(begins_at).await;
         }
         Ok(())

@@ -3,8 +3,8 @@
 //! Parts, each with its own rights in the database: [`Ingest`] takes events and makes deliveries of them; the
 //! [`Orchestrator`] alone decides where a delivery stands; [`Jobs`] are what workers lease, and report on;
 //! [`DeadLetters`] keeps what was given up, and sends it after all; [`Subscriptions`] says who wants what. Retention
-//! prunes what is over. Attempts are made by a [`Courier`] in this process, or by workers outside over a [`Counter`]; the
-//! nodes of a [`Crew`] share what endpoints get.
+//! prunes what is over. A [`DeliveryWorker`] makes attempts in this process, outside workers make
+//! them over a [`Counter`]; the nodes of a [`Membership`] share the limits of endpoints.
 //!
 //! ```no_run
 //! use backstitch::{Engine, Options, Payload};
@@ -31,11 +31,11 @@
 
 mod base;
 mod call;
+mod claims;
 mod condition;
-mod courier;
-pub mod crew;
 mod dead_letters;
 mod deliveries;
+mod delivery_worker;
 mod desk;
 mod dispatch;
 pub mod egress;
@@ -46,7 +46,7 @@ mod growth;
 pub mod headers;
 mod ingest;
 mod jobs;
-pub mod lanes;
+mod membership;
 mod observer;
 mod orchestrator;
 mod page;
@@ -73,10 +73,9 @@ use std::sync::Arc;
 use backstitch::Engine;
 
 pub use condition::{Condition, DEAD_LETTERS_COUNTED, LATELY};
-pub use courier::Courier;
-pub use crew::Crew;
 pub use dead_letters::{DeadLetter, DeadLetters, LetterConflict, Requeueable, Requeued, RequeuedMany, Which};
 pub use deliveries::{Attempt, Deliveries, Event, Filter, OldestDue, Saga};
+pub use delivery_worker::DeliveryWorker;
 pub use desk::{Counter, QUEUE};
 pub use dispatch::Dispatch;
 pub use error::{BadTerms, Error, Mistake};
@@ -86,6 +85,7 @@ pub use ingest::{Accepted, Ingest, NewEvent};
 pub use jobs::{
     Answered, Ask, Expired, Jobs, LEASE_EXPIRED, Lane, Lanes, Leased, Report, SUBSCRIPTION_DELETED, Sent, Won,
 };
+pub use membership::{Membership, Senders, membership};
 pub use observer::{Attempted, Nobody, Observer};
 pub use orchestrator::{Orchestrator, Progress};
 pub use page::Page;

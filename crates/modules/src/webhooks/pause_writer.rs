@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstitch::delivery::limiter::PartitionPause;
 use backstitch::store;
 use rusqlite::Transaction;
 use serde_json::json;
@@ -15,7 +16,6 @@ use tokio_postgres::types::ToSql;
 
 use super::base::{Part, Side};
 use super::dispatch::Dispatch;
-use super::lanes::LanePause;
 use crate::question::{Value, chosen, on_file};
 
 /// Changes within this time are written together.
@@ -35,13 +35,13 @@ pub struct PauseWriter {
 #[derive(Clone, Copy)]
 enum PauseRow {
     /// It says this.
-    Written(LanePause),
+    Written(PartitionPause),
     /// The write of this failed. The database may still carry it out.
-    Unknown(LanePause),
+    Unknown(PartitionPause),
 }
 
 impl PauseRow {
-    fn pause(self) -> LanePause {
+    fn pause(self) -> PartitionPause {
         match self {
             Self::Written(pause) | Self::Unknown(pause) => pause,
         }
@@ -49,7 +49,7 @@ impl PauseRow {
 }
 
 impl PauseWriter {
-    /// Writes what these lanes pause.
+    /// Writes which endpoints this node pauses.
     #[must_use]
     pub fn of(dispatch: Arc<Dispatch>) -> Self {
         Self { dispatch, rows: HashMap::new() }
@@ -63,7 +63,7 @@ impl PauseWriter {
             let wait = match self.write_changes(is_first).await {
                 Ok(()) => {
                     is_first = false;
-                    self.dispatch.lanes.pause_changed().await;
+                    self.dispatch.limiter.pause_changed().await;
                     WRITTEN_EVERY
                 }
                 Err(error) => {
@@ -76,8 +76,8 @@ impl PauseWriter {
     }
 
     async fn write_changes(&mut self, is_first: bool) -> Result<(), store::Error> {
-        let lanes = &self.dispatch.lanes;
-        let changed = lanes.take_changed_pauses();
+        let limiter = &self.dispatch.limiter;
+        let changed = limiter.take_changed_pauses();
         let (mut paused, mut ended, mut overwritten) = (Vec::new(), Vec::new(), Vec::new());
         for &(endpoint, pause) in &changed {
             match (pause, self.rows.get(&endpoint)) {
@@ -86,7 +86,7 @@ impl PauseWriter {
                 (None, Some(PauseRow::Written(_))) => ended.push(endpoint),
                 // The failed write may be under way still: a removal would miss its row, and an update waits for it.
                 (None, Some(PauseRow::Unknown(pause))) => {
-                    paused.push((endpoint, LanePause { until: Instant::now(), ..*pause }));
+                    paused.push((endpoint, PartitionPause { until: Instant::now(), ..*pause }));
                     overwritten.push(endpoint);
                 }
                 (None, None) => {}
@@ -101,26 +101,26 @@ impl PauseWriter {
             for endpoint in ended {
                 self.rows.entry(endpoint).and_modify(|row| *row = PauseRow::Unknown(row.pause()));
             }
-            lanes.put_back_pauses(changed.into_iter().map(|(endpoint, _)| endpoint));
+            limiter.put_back_pauses(changed.into_iter().map(|(endpoint, _)| endpoint));
             return Err(error);
         }
         self.rows.retain(|endpoint, _| !ended.contains(endpoint));
         self.rows.extend(paused.into_iter().map(|(endpoint, pause)| (endpoint, PauseRow::Written(pause))));
         if !overwritten.is_empty() {
-            lanes.put_back_pauses(overwritten);
+            limiter.put_back_pauses(overwritten);
         }
         Ok(())
     }
 
-    async fn write(&self, paused: &[(i64, LanePause)], ended: &[i64]) -> Result<(), store::Error> {
-        let (base, node) = (&self.dispatch.jobs.base, self.dispatch.crew.id());
+    async fn write(&self, paused: &[(i64, PartitionPause)], ended: &[i64]) -> Result<(), store::Error> {
+        let (base, node) = (&self.dispatch.jobs.base, self.dispatch.membership.id());
         let now = Instant::now();
-        let rest = |pause: &LanePause| pause.until.saturating_duration_since(now);
+        let rest = |pause: &PartitionPause| pause.until.saturating_duration_since(now);
         match base.side(Part::Worker)? {
             Side::Sqlite(file) => {
                 let at = base.now();
                 let end = [node.into(), at.into(), chosen(ended)];
-                let row = |(endpoint, pause): &(i64, LanePause)| {
+                let row = |(endpoint, pause): &(i64, PartitionPause)| {
                     let until = at.plus(rest(pause));
                     [(*endpoint).into(), node.into(), until.into(), pause.reason.to_string().into()]
                 };
@@ -135,7 +135,8 @@ impl PauseWriter {
                 file.write_product(write).await
             }
             Side::Postgres(server) => {
-                let millis = |pause: &LanePause| u64::try_from(rest(pause).as_millis()).unwrap_or(u64::MAX);
+                let millis =
+                    |pause: &PartitionPause| u64::try_from(rest(pause).as_millis()).unwrap_or(u64::MAX);
                 let rows = paused
                     .iter()
                     .map(|(endpoint, pause)| json!([endpoint, millis(pause), pause.reason.to_string()]));

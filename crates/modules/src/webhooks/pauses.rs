@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use backstitch::delivery::membership::MembershipSettings;
 use backstitch::{Timestamp, store};
 
 use super::base::{Base, Part, Side};
-use super::crew;
 use super::error::Error;
+use super::membership::millis;
 use crate::question::{Record, Statement, Value, chosen, statement};
 
 /// Until when a subscription gets no requests, and why.
@@ -49,7 +50,7 @@ impl Pauses {
         // A server knows the time, and which nodes it has heard of. A file has one process.
         let at = match self.base.side(Part::Reading)? {
             Side::Sqlite(_) => self.base.now().into(),
-            Side::Postgres(_) => crew::Settings::default().gone_after_millis().into(),
+            Side::Postgres(_) => millis(MembershipSettings::default().gone_after).into(),
         };
         let rows = self.base.read(Part::Reading, asked, vec![ids, at]).await?;
         let pause = |row: &Record| {

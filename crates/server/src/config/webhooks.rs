@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use backstitch_modules::webhooks::{RetryDefaults, Terms, egress, lanes};
+use backstitch::delivery::limiter::LimiterSettings;
+use backstitch_modules::webhooks::{RetryDefaults, Terms, egress};
 use serde::{Deserialize, Serialize};
 
 use super::text;
@@ -26,7 +27,7 @@ pub struct Webhooks {
 impl Default for Webhooks {
     fn default() -> Self {
         let RetryDefaults { max_retry_limit, base_delay, max_delay } = RetryDefaults::default();
-        Self { concurrency: lanes::Settings::default().places, max_retry_limit, base_delay, max_delay }
+        Self { concurrency: LimiterSettings::default().places, max_retry_limit, base_delay, max_delay }
     }
 }
 

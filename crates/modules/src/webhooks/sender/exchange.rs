@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use backstitch::delivery::limiter::Verdict;
 use backstitch::kernel::delivery::Outcome;
 
 use super::Answer;
 use super::failure::{Failure, code};
-use crate::webhooks::lanes::Verdict;
 
 /// What came of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,10 +75,10 @@ impl Exchange {
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         match self.error_code() {
-            None => Verdict::Well,
+            None => Verdict::Healthy,
             Some(code::NO_SECRET | code::BAD_REQUEST) => Verdict::Unknown,
-            Some(_) if self.status.is_some_and(refuses_one_event) => Verdict::Well,
-            Some(_) => Verdict::Ill,
+            Some(_) if self.status.is_some_and(refuses_one_event) => Verdict::Healthy,
+            Some(_) => Verdict::Failing,
         }
     }
 }
@@ -153,20 +153,20 @@ mod tests {
     #[test]
     fn a_refusal_of_one_event_says_nothing_against_the_endpoint() {
         for (status, verdict) in [
-            (204, Verdict::Well),
-            (302, Verdict::Ill),
-            (400, Verdict::Well),
-            (401, Verdict::Ill),
-            (404, Verdict::Ill),
-            (410, Verdict::Ill),
-            (422, Verdict::Well),
-            (429, Verdict::Ill),
-            (500, Verdict::Ill),
+            (204, Verdict::Healthy),
+            (302, Verdict::Failing),
+            (400, Verdict::Healthy),
+            (401, Verdict::Failing),
+            (404, Verdict::Failing),
+            (410, Verdict::Failing),
+            (422, Verdict::Healthy),
+            (429, Verdict::Failing),
+            (500, Verdict::Failing),
         ] {
             assert_eq!(answered(status).verdict(), verdict, "{status}");
         }
         let late = Exchange::of(Err(Failure::late(Duration::from_secs(1))), Duration::ZERO);
-        assert_eq!((late.verdict(), late.status), (Verdict::Ill, None));
+        assert_eq!((late.verdict(), late.status), (Verdict::Failing, None));
         let ours = Exchange::of(Err(Failure::unsigned()), Duration::ZERO);
         assert_eq!(ours.verdict(), Verdict::Unknown, "it was never asked");
     }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use backstitch::delivery::limiter::{Limiter, LimiterSettings};
 use backstitch::inbox::Answer;
 use backstitch::kernel::delivery::Status;
 use backstitch::{Answered, Desk as _, Payload, StepError, Subject, secs};
 use backstitch_modules::webhooks::egress::Egress;
-use backstitch_modules::webhooks::lanes::{self, Lanes};
 use backstitch_modules::webhooks::{Counter, Nobody, QUEUE, Terms};
 
 use crate::webhooks::stage::{BASE, Stage};
@@ -108,8 +108,8 @@ async fn whoever_waits_for_a_place_is_told_when_a_worker_gives_it_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_place_is_free_again_whoever_hears_the_answer_and_when_nobody_does() {
     for stage in Stage::each().await {
-        let lanes = Lanes::new(lanes::Settings::default());
-        let dispatch = stage.dispatch_within(lanes.clone());
+        let limiter = Limiter::new(LimiterSettings::default());
+        let dispatch = stage.dispatch_within(limiter.clone());
         let [here, there] = [dispatch.clone(), dispatch].map(|dispatch| {
             Arc::new(Counter::of(dispatch, stage.webhooks.subscriptions.clone(), Arc::new(Nobody)))
         });
@@ -118,26 +118,26 @@ async fn a_place_is_free_again_whoever_hears_the_answer_and_when_nobody_does() {
             stage.tell(&format!("o-{number}")).await;
         }
         stage.decide().await;
-        let all = lanes.free();
+        let all = limiter.free();
         let work = here.lease(&[QUEUE], 2, secs(30)).await.unwrap();
-        assert_eq!(lanes.free(), all - 2);
+        assert_eq!(limiter.free(), all - 2);
         here.free_places().await.unwrap();
-        assert_eq!(lanes.free(), all - 2, "who has a lease has a place");
+        assert_eq!(limiter.free(), all - 2, "who has a lease has a place");
         let done = Answer::Succeeded("null".to_owned());
         there.answer(work[0].job, work[0].token, &done).await.unwrap();
         here.free_places().await.unwrap();
-        assert_eq!(lanes.free(), all - 1, "another node has heard of it");
+        assert_eq!(limiter.free(), all - 1, "another node has heard of it");
         stage.advance(secs(60)).await;
         here.free_places().await.unwrap();
-        assert_eq!(lanes.free(), all, "nobody comes back");
+        assert_eq!(limiter.free(), all, "nobody comes back");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_outside_worker_was_answered_is_judged_as_if_it_had_been_sent_from_here() {
     let stage = Stage::sqlite().await;
-    let lanes = Lanes::new(lanes::Settings { failures_in_a_row: 2, ..lanes::Settings::default() });
-    let dispatch = stage.dispatch_within(lanes.clone());
+    let limiter = Limiter::new(LimiterSettings { failures_in_a_row: 2, ..LimiterSettings::default() });
+    let dispatch = stage.dispatch_within(limiter.clone());
     let counter = Counter::of(dispatch, stage.webhooks.subscriptions.clone(), Arc::new(Nobody));
     let subscription = stage.subscribe(&["*"], 8).await;
     for number in 0..4 {
@@ -155,7 +155,7 @@ async fn what_an_outside_worker_was_answered_is_judged_as_if_it_had_been_sent_fr
     for nth in 0..2 {
         fail(nth, "http_422").await;
     }
-    assert_eq!(lanes.closed(subscription.id), None, "it refuses these events, and does its work");
+    assert_eq!(limiter.refusal(&subscription.id), None, "it refuses these events, and does its work");
     fail(2, "http_410").await;
     assert!(stage.webhooks.subscriptions.get(subscription.id).await.unwrap().disabled.is_some());
     stage.decide().await;
@@ -167,9 +167,9 @@ async fn what_an_outside_worker_was_answered_is_judged_as_if_it_had_been_sent_fr
 #[tokio::test(flavor = "multi_thread")]
 async fn beside_many_endpoints_that_hang_one_that_works_gets_all_it_may_have() {
     for stage in Stage::each().await {
-        let lanes = Lanes::new(lanes::Settings { places: 32, ..lanes::Settings::default() });
+        let limiter = Limiter::new(LimiterSettings { places: 32, ..LimiterSettings::default() });
         let counter = Counter::of(
-            stage.dispatch_within(lanes.clone()),
+            stage.dispatch_within(limiter.clone()),
             stage.webhooks.subscriptions.clone(),
             Arc::new(Nobody),
         );
@@ -197,6 +197,6 @@ async fn beside_many_endpoints_that_hang_one_that_works_gets_all_it_may_have() {
             of_the_one += usize::from(stage.saga(id).await.subscription_id == works.id);
         }
         assert_eq!((leased.len(), of_the_one), (32, 8), "the others have the rest, and no more of it");
-        assert!(lanes.is_proven(works.id));
+        assert!(limiter.is_healthy(&works.id));
     }
 }

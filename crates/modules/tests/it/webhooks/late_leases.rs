@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstitch::delivery::limiter::{Limiter, LimiterSettings};
 use backstitch::kernel::delivery::Status;
 use backstitch::{Desk as _, secs};
-use backstitch_modules::webhooks::lanes::{self, Lanes};
 use backstitch_modules::webhooks::{Counter, Nobody, QUEUE};
 use backstitch_testkit::service::{Reply, Service};
 use tokio_postgres::Client;
 
-use crate::webhooks::couriers::{subscribe, until, work};
+use crate::webhooks::delivery_workers::{subscribe, until, work};
 use crate::webhooks::stage::{Place, Stage, session};
 
 /// Long enough that what is left of a lease is shorter than the request may take, and not so long that nobody waits any more.
@@ -71,14 +71,14 @@ async fn a_worker_is_promised_no_lease_that_was_answered_too_late() {
     let stage = Stage::postgres().await;
     stage.subscribe(&["*"], 8).await;
     one_waits(&stage).await;
-    let lanes = Lanes::new(lanes::Settings::default());
+    let limiter = Limiter::new(LimiterSettings::default());
     let (dispatch, subscriptions) =
-        (stage.dispatch_within(lanes.clone()), stage.webhooks.subscriptions.clone());
+        (stage.dispatch_within(limiter.clone()), stage.webhooks.subscriptions.clone());
     let counter = Counter::of(dispatch, subscriptions, Arc::new(Nobody));
-    let (all, holding) = (lanes.free(), hold_up_leases(&stage).await);
+    let (all, holding) = (limiter.free(), hold_up_leases(&stage).await);
     let (late, ()) = tokio::join!(counter.lease(&[QUEUE], 10, secs(1)), answer_late(&stage, holding));
     assert!(late.unwrap().is_empty());
-    assert_eq!(lanes.free(), all, "it holds no place");
+    assert_eq!(limiter.free(), all, "it holds no place");
     let work = counter.lease(&[QUEUE], 10, secs(1)).await.unwrap();
     assert_eq!(work.iter().map(|work| work.token).collect::<Vec<_>>(), [2]);
     assert_eq!(stage.number("select expiries::bigint from jobs").await, 0, "the first one was given back");

@@ -1,14 +1,14 @@
 //! Webhook deliveries on real databases. Tests carry the numbers of the clauses they show.
 
-mod couriers;
-mod crews;
 mod dead_letters;
+mod delivery_workers;
 mod desk;
 mod failover;
 mod ingest;
 mod jobs;
 mod late_leases;
 mod machine;
+mod members;
 mod migrations;
 mod orchestrators;
 mod parked;

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::Desk as _;
+use backstitch::delivery::limiter::{Limiter, LimiterSettings, Verdict};
+use backstitch::delivery::membership::MembershipSettings;
 use backstitch::kernel::delivery::Status;
-use backstitch_modules::webhooks::crew::{Crew, Settings};
-use backstitch_modules::webhooks::lanes::{self, Lanes, Verdict};
-use backstitch_modules::webhooks::{Counter, Nobody, Pause, PauseWriter, Report, Webhooks};
+use backstitch_modules::webhooks::{Counter, Nobody, Pause, PauseWriter, Report, Webhooks, membership};
 use backstitch_testkit::service::{Reply, Service};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::webhooks::couriers::{subscribe, until, work};
+use crate::webhooks::delivery_workers::{subscribe, until, work};
 use crate::webhooks::stage::{Place, Stage, failure, session};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -27,34 +27,37 @@ const RETRY_AFTER: &str = "receiver sent Retry-After";
 
 /// A node that hands out attempts and writes its pauses, until it is dropped.
 struct Node {
-    lanes: Lanes,
+    limiter: Limiter<i64>,
     counter: Counter,
     _writing: AbortOnDropHandle<()>,
 }
 
 impl Node {
     async fn on(stage: &Stage, webhooks: &Webhooks) -> Self {
-        let settings =
-            lanes::Settings { failures_in_a_row: FAILURES, first_rest: MINUTE, ..lanes::Settings::default() };
-        let lanes = Lanes::new(settings);
+        let settings = LimiterSettings {
+            failures_in_a_row: FAILURES,
+            first_pause: MINUTE,
+            ..LimiterSettings::default()
+        };
+        let limiter = Limiter::new(settings);
         // It tells of itself, and takes what it gains, whenever something is wanted.
-        let settings = Settings { every: Duration::ZERO, ..Settings::default() };
-        let crew = Arc::new(Crew::of(&webhooks.jobs, settings));
-        let dispatch = stage.dispatch_as(crew, webhooks, lanes.clone());
+        let settings = MembershipSettings { every: Duration::ZERO, ..MembershipSettings::default() };
+        let membership = Arc::new(membership(&webhooks.jobs, settings));
+        let dispatch = stage.dispatch_as(membership, webhooks, limiter.clone());
         let writing = tokio::spawn(PauseWriter::of(dispatch.clone()).run());
         let counter = Counter::of(dispatch, webhooks.subscriptions.clone(), Arc::new(Nobody));
         counter.get_ready().await.unwrap();
-        Self { lanes, counter, _writing: AbortOnDropHandle::new(writing) }
+        Self { limiter, counter, _writing: AbortOnDropHandle::new(writing) }
     }
 
     fn fail(&self, subscription: i64) {
         for _ in 0..FAILURES {
-            self.lanes.hear(subscription, Verdict::Ill, None);
+            self.limiter.observe(&subscription, Verdict::Failing, None);
         }
     }
 
     fn retry_after(&self, subscription: i64, time: Duration) {
-        self.lanes.hear(subscription, Verdict::Well, Some(time));
+        self.limiter.observe(&subscription, Verdict::Healthy, Some(time));
     }
 }
 
@@ -105,7 +108,7 @@ async fn open_breaker_is_shown_with_its_reason_until_it_closes() {
         stage.tell("o-2").await;
         stage.decide().await;
         let node = Node::on(&stage, &stage.webhooks).await;
-        node.lanes.as_of(subscription, stage.now());
+        node.limiter.config_changed(&subscription, stage.now());
         assert_eq!(pause_of(&stage, subscription).await, None);
         node.fail(subscription);
         let pause = is_paused(&stage, subscription).await;
@@ -113,7 +116,7 @@ async fn open_breaker_is_shown_with_its_reason_until_it_closes() {
         assert!(pause.until > stage.now() && pause.until <= stage.now().plus(MINUTE), "{pause:?}");
         let both = stage.webhooks.pauses.of_subscriptions(&[subscription, other]).await.unwrap();
         assert_eq!(both, HashMap::from([(subscription, pause)]));
-        node.lanes.as_of(subscription, stage.now().plus(MINUTE));
+        node.limiter.config_changed(&subscription, stage.now().plus(MINUTE));
         assert_eq!(becomes(&stage, subscription, |pause| pause.is_none()).await, None);
         has_rows(&stage, 0).await;
     }
@@ -259,15 +262,15 @@ async fn rejected_pause_write_holds_up_no_delivery() {
         let service = Service::always(|| Reply::http(204, "")).await;
         let broken = stage.subscribe(&["site.*"], 8).await.id;
         subscribe(&stage, service.url(), |_| ()).await;
-        let lanes = Lanes::new(lanes::Settings {
+        let limiter = Limiter::new(LimiterSettings {
             failures_in_a_row: 1,
-            first_rest: MINUTE,
-            ..lanes::Settings::default()
+            first_pause: MINUTE,
+            ..LimiterSettings::default()
         });
-        let dispatch = stage.dispatch_within(lanes.clone());
+        let dispatch = stage.dispatch_within(limiter.clone());
         let _writing = AbortOnDropHandle::new(tokio::spawn(PauseWriter::of(dispatch.clone()).run()));
         let _working = work(&stage, dispatch);
-        lanes.hear(broken, Verdict::Ill, None);
+        limiter.observe(&broken, Verdict::Failing, None);
         for id in ["o-1", "o-2", "o-3"] {
             until(&stage, stage.tell(id).await.event, Status::Completed).await;
         }
@@ -298,7 +301,7 @@ async fn pause_that_ended_during_a_lost_write_is_not_shown() {
     let holding = session(address).await;
     let node = Node::on(&stage, &stage.webhooks).await;
     holding.batch_execute(HOLD_UP).await.unwrap();
-    node.lanes.as_of(subscription, stage.now());
+    node.limiter.config_changed(&subscription, stage.now());
     node.fail(subscription);
     let held_up = async |count| {
         let end = Instant::now() + SHOWN_WITHIN;
@@ -308,7 +311,7 @@ async fn pause_that_ended_during_a_lost_write_is_not_shown() {
         }
     };
     held_up(1).await;
-    node.lanes.as_of(subscription, stage.now().plus(MINUTE));
+    node.limiter.config_changed(&subscription, stage.now().plus(MINUTE));
     node.fail(other);
     // The next write begins once the first one is given up. The server carries both out.
     held_up(2).await;

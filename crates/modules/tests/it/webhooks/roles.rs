@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use backstitch::Desk as _;
-use backstitch_modules::webhooks::lanes::{self, Lanes, Verdict};
+use backstitch::delivery::limiter::{Limiter, LimiterSettings, Verdict};
 use backstitch_modules::webhooks::{Ages, Counter, Nobody, PauseWriter};
 use tokio_postgres::Client;
 
@@ -298,14 +298,14 @@ async fn s4_s9_every_part_really_runs_under_its_own_role() {
         );
         session.batch_execute(&trigger).await.unwrap();
     }
-    let lanes = Lanes::new(lanes::Settings::default());
-    let dispatch = stage.dispatch_within(lanes.clone());
+    let limiter = Limiter::new(LimiterSettings::default());
+    let dispatch = stage.dispatch_within(limiter.clone());
     let counter = Counter::of(dispatch.clone(), stage.webhooks.subscriptions.clone(), Arc::new(Nobody));
     counter.lease(&["webhooks"], 1, std::time::Duration::ZERO).await.unwrap();
     let subscription = stage.subscribe(&["site.*"], 1).await.id;
     let writer = tokio::spawn(PauseWriter::of(dispatch.clone()).run());
     for quiet_for in [30, 60] {
-        lanes.hear(subscription, Verdict::Ill, Some(std::time::Duration::from_secs(quiet_for)));
+        limiter.observe(&subscription, Verdict::Failing, Some(std::time::Duration::from_secs(quiet_for)));
         let written = format!(
             "select count(*) from webhook_pauses where paused_until > clock() + interval '{} seconds'",
             quiet_for - 20

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::clock::{Clock as _, ManualClock};
+use backstitch::delivery::limiter::{Limiter, LimiterSettings};
+use backstitch::delivery::membership::MembershipSettings;
 use backstitch::kernel::delivery::Status;
 use backstitch::retention::Retention;
 use backstitch::store::Store;
@@ -11,13 +13,11 @@ use backstitch::store::postgres::PostgresStore;
 use backstitch::store::sqlite::{SqliteStore, allow_guarded_writes};
 use backstitch::{Engine, Options, Payload, Timestamp};
 use backstitch_modules::randomness::SystemRandomness;
-use backstitch_modules::webhooks::crew::{self, Crew};
 use backstitch_modules::webhooks::egress::Egress;
-use backstitch_modules::webhooks::lanes::{self, Lanes};
 use backstitch_modules::webhooks::vault::Vault;
 use backstitch_modules::webhooks::{
-    self, Accepted, Answered, Ask, Dispatch, Leased, NewEvent, Registrar, Report, Saga, Subscription, Terms,
-    Webhooks,
+    self, Accepted, Answered, Ask, Dispatch, Leased, Membership, NewEvent, Registrar, Report, Saga,
+    Subscription, Terms, Webhooks, membership,
 };
 use backstitch_testkit::shelf::Shelf;
 use backstitch_testkit::{obstacle, postgres, reopen, unguarded};
@@ -46,7 +46,7 @@ pub(crate) enum Place {
 /// Webhooks, and their database, which goes last.
 pub(crate) struct Stage {
     pub(crate) webhooks: Webhooks,
-    pub(crate) crew: Arc<Crew>,
+    pub(crate) membership: Arc<Membership>,
     pub(crate) engine: Engine,
     pub(crate) clock: Arc<ManualClock>,
     /// What was exported since the engine was opened.
@@ -85,15 +85,15 @@ impl Stage {
         let options = Options { clock: clock.clone(), retention, lease, ..Options::default() };
         let engine = Engine::on_store(store, options).await.unwrap();
         let webhooks = Webhooks::open(&engine).await.unwrap();
-        let crew = Arc::new(Crew::of(&webhooks.jobs, crew::Settings::default()));
-        Self { webhooks, crew, engine, clock, shelf, place }
+        let membership = Arc::new(membership(&webhooks.jobs, MembershipSettings::default()));
+        Self { webhooks, membership, engine, clock, shelf, place }
     }
 
     /// As after a crash: nothing in memory is left, and somebody else takes over.
     pub(crate) async fn crash(self) -> Self {
-        let Self { webhooks, crew, engine, clock, place, .. } = self;
+        let Self { webhooks, membership, engine, clock, place, .. } = self;
         let store = Arc::downgrade(engine.store());
-        drop((webhooks, crew));
+        drop((webhooks, membership));
         engine.shutdown().await.unwrap();
         // What still writes lets go once it has seen that nobody asks any more.
         while store.strong_count() > 0 {
@@ -210,17 +210,22 @@ impl Stage {
 
     /// Hands out what waits, by the usual limits.
     pub(crate) fn dispatch(&self) -> Arc<Dispatch> {
-        self.dispatch_within(Lanes::new(lanes::Settings::default()))
+        self.dispatch_within(Limiter::new(LimiterSettings::default()))
     }
 
-    /// Hands out what waits, as far as these lanes have room.
-    pub(crate) fn dispatch_within(&self, lanes: Lanes) -> Arc<Dispatch> {
-        self.dispatch_as(self.crew.clone(), &self.webhooks, lanes)
+    /// Hands out what waits, as far as this limiter has places.
+    pub(crate) fn dispatch_within(&self, limiter: Limiter<i64>) -> Arc<Dispatch> {
+        self.dispatch_as(self.membership.clone(), &self.webhooks, limiter)
     }
 
     /// The same on another node.
-    pub(crate) fn dispatch_as(&self, crew: Arc<Crew>, node: &Webhooks, lanes: Lanes) -> Arc<Dispatch> {
-        Arc::new(Dispatch::new(node.jobs.clone(), crew, lanes, vault(), self.clock.clone()))
+    pub(crate) fn dispatch_as(
+        &self,
+        membership: Arc<Membership>,
+        node: &Webhooks,
+        limiter: Limiter<i64>,
+    ) -> Arc<Dispatch> {
+        Arc::new(Dispatch::new(node.jobs.clone(), membership, limiter, vault(), self.clock.clone()))
     }
 
     /// Tells of an order.

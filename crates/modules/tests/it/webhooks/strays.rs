@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use backstitch::delivery::limiter::{Limiter, LimiterSettings};
+use backstitch::delivery::membership::MembershipSettings;
 use backstitch::inbox::Answer;
 use backstitch::{Desk as _, Work, secs};
-use backstitch_modules::webhooks::crew::{Crew, Settings};
-use backstitch_modules::webhooks::lanes::{self, Lanes};
-use backstitch_modules::webhooks::{Counter, Dispatch, Nobody, QUEUE};
+use backstitch_modules::webhooks::{Counter, Dispatch, Nobody, QUEUE, membership};
 use backstitch_testkit::service::{Reply, Service};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::webhooks::couriers::{subscribe, work};
+use crate::webhooks::delivery_workers::{subscribe, work};
 use crate::webhooks::stage::{LEASE, Stage, asks};
 
 /// By then the others take a node for gone, and the leases that it gave last still.
@@ -42,16 +42,19 @@ async fn waiting(stage: &Stage, orders: usize, max_concurrency: u32) {
 struct Node {
     counter: Counter,
     dispatch: Arc<Dispatch>,
-    lanes: Lanes,
+    limiter: Limiter<i64>,
 }
 
 impl Node {
     async fn on(stage: &Stage) -> Self {
         let webhooks = stage.another().await;
-        let crew = Arc::new(Crew::of(&webhooks.jobs, Settings { every: secs(0), ..Settings::default() }));
-        let lanes = Lanes::new(lanes::Settings::default());
-        let dispatch = stage.dispatch_as(crew, &webhooks, lanes.clone());
-        Self { counter: counter(stage, dispatch.clone()), dispatch, lanes }
+        let membership = Arc::new(membership(
+            &webhooks.jobs,
+            MembershipSettings { every: secs(0), ..MembershipSettings::default() },
+        ));
+        let limiter = Limiter::new(LimiterSettings::default());
+        let dispatch = stage.dispatch_as(membership, &webhooks, limiter.clone());
+        Self { counter: counter(stage, dispatch.clone()), dispatch, limiter }
     }
 }
 
@@ -160,14 +163,14 @@ async fn a_node_that_nobody_asks_takes_no_part_although_workers_have_something_f
     waiting(&stage, 8, 4).await;
     let [asked_once, other] = [Node::on(&stage).await, Node::on(&stage).await];
     let work = lease(&asked_once.counter, 3).await;
-    let lanes = asked_once.lanes.clone();
+    let limiter = asked_once.limiter.clone();
     let _running = AbortOnDropHandle::new(tokio::spawn(async move { asked_once.counter.run().await }));
     stage.advance(secs(GONE)).await;
     // Twice: what it does after it has seen to its places the first time is done by then.
     for work in &work[..2] {
-        let free = lanes.free();
+        let free = limiter.free();
         complete(&other.counter, work).await;
-        while lanes.free() == free {
+        while limiter.free() == free {
             tokio::time::sleep(secs(1) / 200).await;
         }
     }

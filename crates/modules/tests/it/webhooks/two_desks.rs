@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use backstitch::delivery::limiter::{Limiter, LimiterSettings, RefusalReason};
 use backstitch::inbox::Answer;
 use backstitch::{Desk as _, StepError, Subject, Work, secs};
 use backstitch_modules::webhooks::egress::Egress;
-use backstitch_modules::webhooks::lanes::{self, Lanes, Why};
 use backstitch_modules::webhooks::{Attempt, Attempted, Counter, GONE, Observer, QUEUE, Terms};
 
 use crate::webhooks::stage::Stage;
@@ -24,18 +24,18 @@ impl Observer for Heard {
 /// A node that hands out deliveries.
 struct Node {
     counter: Counter,
-    lanes: Lanes,
+    limiter: Limiter<i64>,
     heard: Arc<Heard>,
 }
 
 impl Node {
     async fn on(stage: &Stage) -> Self {
-        let settings = lanes::Settings { failures_in_a_row: 2, ..lanes::Settings::default() };
-        let (lanes, heard) = (Lanes::new(settings), Arc::new(Heard::default()));
+        let settings = LimiterSettings { failures_in_a_row: 2, ..LimiterSettings::default() };
+        let (limiter, heard) = (Limiter::new(settings), Arc::new(Heard::default()));
         let node = stage.another().await;
-        let dispatch = stage.dispatch_as(stage.crew.clone(), &node, lanes.clone());
+        let dispatch = stage.dispatch_as(stage.membership.clone(), &node, limiter.clone());
         let counter = Counter::of(dispatch, node.subscriptions, heard.clone());
-        Self { counter, lanes, heard }
+        Self { counter, limiter, heard }
     }
 
     async fn fail(&self, work: &Work, error: StepError) -> Result<(), backstitch::Error> {
@@ -46,8 +46,8 @@ impl Node {
         self.heard.0.lock().unwrap().clone()
     }
 
-    fn closed(&self, lane: i64) -> Option<Why> {
-        self.lanes.closed(lane).map(|wait| wait.why)
+    fn closed(&self, lane: i64) -> Option<RefusalReason> {
+        self.limiter.refusal(&lane).map(|wait| wait.reason)
     }
 }
 
@@ -78,14 +78,22 @@ async fn what_another_node_handed_out_is_judged_by_whoever_hears_the_answer() {
         let subscription = stage.subscribe(&["*"], 8).await;
         let ([here, there], work) = handed_out(&stage, 4).await;
         there.fail(&work[0], error("http_503").with_retry_after(secs(60))).await.unwrap();
-        assert_eq!(there.closed(subscription.id), Some(Why::Quiet), "it asked to be left alone");
+        assert_eq!(
+            there.closed(subscription.id),
+            Some(RefusalReason::RetryAfter),
+            "it asked to be left alone"
+        );
         there.fail(&work[1], error("http_500")).await.unwrap();
-        assert_eq!(there.closed(subscription.id), Some(Why::Broken));
+        assert_eq!(there.closed(subscription.id), Some(RefusalReason::BreakerOpen));
         assert_eq!(there.heard(), [None, None], "each is counted, though nobody here knows how long it took");
 
         assert_eq!(here.closed(subscription.id), None);
         here.counter.free_places().await.unwrap();
-        assert_eq!(here.closed(subscription.id), Some(Why::Broken), "what was answered is read by the first");
+        assert_eq!(
+            here.closed(subscription.id),
+            Some(RefusalReason::BreakerOpen),
+            "what was answered is read by the first"
+        );
         assert!(here.heard().is_empty(), "and counted once");
 
         there.fail(&work[2], error("http_410")).await.unwrap();
@@ -211,15 +219,15 @@ async fn an_answer_that_could_not_be_written_is_judged_when_it_comes_again() {
     let stage = Stage::postgres().await;
     let subscription = stage.subscribe(&["*"], 8).await;
     let ([here, _there], work) = handed_out(&stage, 2).await;
-    let taken = here.lanes.free();
+    let taken = here.limiter.free();
     stage.execute("revoke insert on job_results from backstitch_worker").await.unwrap();
     assert!(here.fail(&work[0], error("http_500")).await.is_err());
-    assert_eq!((here.lanes.free(), here.heard().len()), (taken, 0), "the worker has it still");
+    assert_eq!((here.limiter.free(), here.heard().len()), (taken, 0), "the worker has it still");
     stage.execute("grant insert on job_results to backstitch_worker").await.unwrap();
     for work in &work {
         here.fail(work, error("http_500")).await.unwrap();
     }
-    assert_eq!(here.lanes.free(), taken + 2);
-    assert_eq!(here.closed(subscription.id), Some(Why::Broken));
+    assert_eq!(here.limiter.free(), taken + 2);
+    assert_eq!(here.closed(subscription.id), Some(RefusalReason::BreakerOpen));
     assert!(here.heard().iter().all(Option::is_some) && here.heard().len() == 2, "{:?}", here.heard());
 }

@@ -94,7 +94,7 @@ pub(crate) async fn tried(
         tracing::error!(%why, webhook_id, "an id was made that is none");
         Problem::internal()
     })?;
-    match sending.courier.try_out(&subscription, id, payload).await {
+    match sending.delivery_worker.try_out(&subscription, id, payload).await {
         Ok(exchange) => Ok(Tried::of(exchange, webhook_id)),
         Err(Error::Secret(why)) => Ok(Tried::unsent(code::NO_SECRET, &why, webhook_id)),
         Err(Error::Invalid { why, .. }) => Ok(Tried::unsent(code::BAD_REQUEST, &why, webhook_id)),

@@ -4,42 +4,42 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use backstitch::delivery::limiter::{Limiter, LimiterSettings};
+use backstitch::delivery::membership::MembershipSettings;
 use backstitch::inbox::Answer;
 use backstitch::kernel::delivery::Status;
 use backstitch::{Desk as _, StepError, Work};
-use backstitch_modules::webhooks::crew::{Crew, Settings};
 use backstitch_modules::webhooks::egress::Egress;
-use backstitch_modules::webhooks::lanes::{self, Lanes};
-use backstitch_modules::webhooks::{Counter, Dispatch, Nobody, Subscription, Terms};
+use backstitch_modules::webhooks::{Counter, Dispatch, Nobody, Subscription, Terms, membership};
 use backstitch_testkit::service::{Reply, Service};
 use tokio::sync::Semaphore;
 
-use crate::webhooks::couriers::{subscribe, until, work};
+use crate::webhooks::delivery_workers::{subscribe, until, work};
 use crate::webhooks::stage::{LEASE, Stage};
 
 const HOUR: Duration = Duration::from_secs(3600);
 /// Looks for the others whenever something is wanted, and takes what it gains at once.
-const AT_ONCE: Settings = Settings { every: Duration::ZERO, gone_after: HOUR };
+const AT_ONCE: MembershipSettings = MembershipSettings { every: Duration::ZERO, gone_after: HOUR };
 
 /// A node that hands out attempts.
 struct Node {
     dispatch: Arc<Dispatch>,
     counter: Counter,
-    lanes: Lanes,
+    limiter: Limiter<i64>,
 }
 
 impl Node {
-    async fn on(stage: &Stage, settings: Settings) -> Self {
-        let lanes = Lanes::new(lanes::Settings { failures_in_a_row: 1, ..lanes::Settings::default() });
+    async fn on(stage: &Stage, settings: MembershipSettings) -> Self {
+        let limiter = Limiter::new(LimiterSettings { failures_in_a_row: 1, ..LimiterSettings::default() });
         let webhooks = stage.another().await;
-        let crew = Arc::new(Crew::of(&webhooks.jobs, settings));
-        let dispatch = stage.dispatch_as(crew, &webhooks, lanes.clone());
+        let membership = Arc::new(membership(&webhooks.jobs, settings));
+        let dispatch = stage.dispatch_as(membership, &webhooks, limiter.clone());
         let counter = Counter::of(dispatch.clone(), webhooks.subscriptions, Arc::new(Nobody));
-        Self { dispatch, counter, lanes }
+        Self { dispatch, counter, limiter }
     }
 
     /// So many nodes that know of each other.
-    async fn crew(stage: &Stage, count: usize) -> Vec<Self> {
+    async fn members(stage: &Stage, count: usize) -> Vec<Self> {
         let mut nodes = Vec::new();
         for _ in 0..count {
             nodes.push(Self::on(stage, AT_ONCE).await);
@@ -104,7 +104,7 @@ async fn an_endpoint_has_no_more_requests_at_once_from_all_nodes_than_it_may() {
             Service::always(move || Reply::Gated(gated.clone(), Box::new(Reply::http(204, "")))).await;
         subscribe(&stage, service.url(), |terms| terms.max_concurrency = 3).await;
         tell(&stage, ALL).await;
-        let nodes = Node::crew(&stage, nodes).await;
+        let nodes = Node::members(&stage, nodes).await;
         let _working: Vec<_> = nodes.iter().map(|node| work(&stage, node.dispatch.clone())).collect();
         for answered in 0..ALL {
             // What was heard and may not be answered yet is under way.
@@ -127,7 +127,7 @@ async fn what_all_nodes_hand_out_at_once_is_the_limit() {
     for (nodes, limit) in [(1, 3), (2, 1), (2, 3), (3, 1), (3, 2), (3, 3), (3, 10)] {
         let subscription = limited(&stage, limit, None).await;
         tell(&stage, 12).await;
-        let nodes = Node::crew(&stage, nodes).await;
+        let nodes = Node::members(&stage, nodes).await;
         let mut handed_out = Vec::new();
         // Twice, since nobody has more left for the second time.
         for node in nodes.iter().chain(&nodes) {
@@ -152,13 +152,13 @@ async fn endpoints_with_one_request_at_once_are_served_each_by_one_node() {
         lanes.insert(subscribe(&stage, service.url(), |terms| terms.max_concurrency = 1).await.id);
     }
     tell(&stage, 3).await;
-    let nodes = Node::crew(&stage, 2).await;
+    let nodes = Node::members(&stage, 2).await;
     let served = served_apart(&nodes).await;
     assert_eq!((served[0].len(), served[1].len()), (2, 2), "{served:?}");
     assert_eq!(&served[0] | &served[1], lanes);
     // The places are taken; two others begin anew.
     stage.advance(HOUR).await;
-    let nodes = Node::crew(&stage, 2).await;
+    let nodes = Node::members(&stage, 2).await;
     let _working: Vec<_> = nodes.iter().map(|node| work(&stage, node.dispatch.clone())).collect();
     while service.heard().len() < 12 {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -171,7 +171,7 @@ async fn a_rate_holds_over_all_nodes() {
     let stage = Stage::postgres().await;
     limited(&stage, 100, Some(RATE)).await;
     tell(&stage, 40).await;
-    let nodes = Node::crew(&stage, 3).await;
+    let nodes = Node::members(&stage, 3).await;
     let (begun, mut handed_out) = (Instant::now(), 0);
     for node in nodes.iter().chain(&nodes) {
         handed_out += u32::try_from(node.lease(100).await.len()).unwrap();
@@ -188,7 +188,7 @@ async fn one_request_a_second_is_one_nodes() {
         lanes.insert(limited(&stage, 16, Some(1)).await.id);
     }
     tell(&stage, 3).await;
-    let nodes = Node::crew(&stage, 2).await;
+    let nodes = Node::members(&stage, 2).await;
     let served = served_apart(&nodes).await;
     assert_eq!(&served[0] | &served[1], lanes);
 }
@@ -198,7 +198,7 @@ async fn what_a_node_had_that_died_or_left_is_the_others() {
     let stage = Stage::postgres().await;
     limited(&stage, 6, None).await;
     tell(&stage, 12).await;
-    let nodes = Node::crew(&stage, 3).await;
+    let nodes = Node::members(&stage, 3).await;
     assert_eq!(nodes[0].lease(100).await.len(), 2);
     nodes[1].dispatch.leave().await;
     assert_eq!(nodes[0].lease(100).await.len(), 1, "one of them left");
@@ -219,7 +219,7 @@ async fn what_a_node_had_that_died_or_left_is_the_others() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_comes_to_others_waits_until_they_know_of_it() {
-    let slow = Settings { every: HOUR, gone_after: 3 * HOUR };
+    let slow = MembershipSettings { every: HOUR, gone_after: 3 * HOUR };
     let stage = Stage::postgres().await;
     limited(&stage, 4, None).await;
     tell(&stage, 12).await;
@@ -255,7 +255,7 @@ async fn a_node_that_the_others_may_count_no_more_hands_out_nothing() {
     known.dispatch.leave().await;
     assert_eq!(known.lease(1).await.len(), 1);
     let short = Duration::from_millis(30);
-    let forgotten = Node::on(&stage, Settings { gone_after: short, ..AT_ONCE }).await;
+    let forgotten = Node::on(&stage, MembershipSettings { gone_after: short, ..AT_ONCE }).await;
     until_it_leases(&forgotten).await;
     stage.execute("revoke insert on webhook_senders from backstitch_worker").await.unwrap();
     tokio::time::sleep(short).await;
@@ -279,7 +279,7 @@ async fn a_subscription_that_was_changed_is_forgiven_by_every_node() {
     for stage in Stage::each().await {
         let subscription = limited(&stage, 10, None).await;
         tell(&stage, 20).await;
-        let nodes = Node::crew(&stage, 2).await;
+        let nodes = Node::members(&stage, 2).await;
         let registrar = stage.registrar_to(Egress::default());
         for round in 0..3 {
             for node in &nodes {
@@ -298,16 +298,16 @@ async fn a_subscription_that_was_changed_is_forgiven_by_every_node() {
                 }
             };
             for node in &nodes {
-                assert!(node.lanes.closed(subscription.id).is_some());
+                assert!(node.limiter.refusal(&subscription.id).is_some());
                 assert_eq!(node.lease(1).await.len(), 1, "round {round}");
-                assert_eq!(node.lanes.closed(subscription.id), None);
+                assert_eq!(node.limiter.refusal(&subscription.id), None);
             }
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_courier_that_stops_leaves_its_part_to_the_others() {
+async fn worker_that_stops_leaves_its_share_to_the_others() {
     let stage = Stage::postgres().await;
     let service = Service::always(|| Reply::http(204, "")).await;
     subscribe(&stage, service.url(), |_| ()).await;
@@ -317,13 +317,13 @@ async fn a_courier_that_stops_leaves_its_part_to_the_others() {
     until(&stage, event, Status::Completed).await;
     assert_eq!(stage.number("select count(*) from webhook_senders").await, 1);
     drop(working);
-    let courier = crate::webhooks::couriers::courier(&stage, node.dispatch.clone());
-    courier.run(std::future::ready(())).await;
+    let delivery_worker = crate::webhooks::delivery_workers::delivery_worker(&stage, node.dispatch.clone());
+    delivery_worker.run(std::future::ready(())).await;
     assert_eq!(stage.number("select count(*) from webhook_senders").await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_courier_that_stops_keeps_its_part_until_its_requests_are_over() {
+async fn worker_that_stops_keeps_its_share_until_requests_end() {
     let stage = Stage::postgres().await;
     let gate = Arc::new(Semaphore::new(0));
     let held = gate.clone();
@@ -331,9 +331,9 @@ async fn a_courier_that_stops_keeps_its_part_until_its_requests_are_over() {
     subscribe(&stage, service.url(), |terms| terms.max_concurrency = 1).await;
     tell(&stage, 1).await;
     let node = Node::on(&stage, AT_ONCE).await;
-    let courier = crate::webhooks::couriers::courier(&stage, node.dispatch.clone());
+    let delivery_worker = crate::webhooks::delivery_workers::delivery_worker(&stage, node.dispatch.clone());
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let running = tokio::spawn(async move { courier.run(async { drop(stopped.await) }).await });
+    let running = tokio::spawn(async move { delivery_worker.run(async { drop(stopped.await) }).await });
     while service.heard().is_empty() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

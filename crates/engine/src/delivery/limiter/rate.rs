@@ -1,22 +1,21 @@
-//! How many requests in a time.
+//! Rate limit of one partition.
 
 use std::time::Duration;
 
 use super::Rate;
 
-/// Counts against a rate, by the generic cell rate algorithm. Unlike a limiter that only admits, it gives back what was
-/// taken for a request that was then not made.
+/// Counts attempts against a rate, by the generic cell rate algorithm. An attempt that is not made is uncounted again.
 pub(super) struct Meter {
     rate: Rate,
-    /// What one request uses up.
+    /// The time that one attempt uses up.
     share: Duration,
-    /// When all that was used will have come back.
+    /// When the whole rate is available again.
     even_at: Duration,
 }
 
 impl Meter {
-    /// Nothing for a rate that limits nothing. What was used up of the rate before is used up of this one: when nodes come
-    /// and go rates change often, and nobody gets a second's worth anew by that.
+    /// `None` for a rate that limits nothing. What was used of the previous rate counts against this one: rates change when nodes
+    /// join and leave, and a change must not grant a full burst.
     pub(super) fn after(before: Option<&Self>, rate: Rate) -> Option<Self> {
         let share = rate.every / rate.requests.get();
         let even_at = before.map_or(Duration::ZERO, |before| before.even_at);
@@ -27,7 +26,7 @@ impl Meter {
         self.rate
     }
 
-    /// Counts one, or says until when there is none to be had.
+    /// Counts one attempt; otherwise says when the next one is allowed.
     pub(super) fn count(&mut self, now: Duration) -> Result<(), Duration> {
         let even_at = self.even_at.max(now) + self.share;
         let possible_at = even_at.saturating_sub(self.share * self.rate.requests.get());
@@ -38,7 +37,7 @@ impl Meter {
         Ok(())
     }
 
-    /// Takes back one that was counted.
+    /// Uncounts an attempt that was not made.
     pub(super) fn uncount(&mut self) {
         self.even_at = self.even_at.saturating_sub(self.share);
     }

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstitch::delivery::limiter::{Limiter, LimiterSettings};
 use backstitch::kernel::delivery::Status;
 use backstitch_modules::randomness::SystemRandomness;
 use backstitch_modules::webhooks::egress::Egress;
-use backstitch_modules::webhooks::lanes::{self, Lanes};
 use backstitch_modules::webhooks::sender::{self, Sender};
 use backstitch_modules::webhooks::signature::WebhookId;
 use backstitch_modules::webhooks::vault::Vault;
 use backstitch_modules::webhooks::{
-    Courier, Dispatch, Error, Filter, GONE, Nobody, Registrar, Saga, Subscription, Terms,
+    DeliveryWorker, Dispatch, Error, Filter, GONE, Nobody, Registrar, Saga, Subscription, Terms,
 };
 use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
@@ -19,9 +19,9 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::webhooks::stage::{BASE, Stage, order_created};
 use backstitch_testkit::service::{Reply, Service};
 
-/// A courier at work, until it is dropped.
+/// A delivery worker at work, until it is dropped.
 pub(crate) struct Working {
-    courier: Arc<Courier>,
+    delivery_worker: Arc<DeliveryWorker>,
     _running: [AbortOnDropHandle<()>; 2],
 }
 
@@ -29,19 +29,19 @@ pub(crate) fn loopback() -> Egress {
     Egress::allowing(&["127.0.0.0/8"]).unwrap()
 }
 
-pub(crate) fn courier(stage: &Stage, dispatch: Arc<Dispatch>) -> Courier {
+pub(crate) fn delivery_worker(stage: &Stage, dispatch: Arc<Dispatch>) -> DeliveryWorker {
     let sender = Sender::new(loopback(), sender::Settings::default(), stage.clock.clone()).unwrap();
-    Courier::new(dispatch, sender, stage.webhooks.subscriptions.clone(), Arc::new(Nobody))
+    DeliveryWorker::new(dispatch, sender, stage.webhooks.subscriptions.clone(), Arc::new(Nobody))
 }
 
 pub(crate) fn work(stage: &Stage, dispatch: Arc<Dispatch>) -> Working {
-    let courier = Arc::new(courier(stage, dispatch));
-    let (running, orchestrator) = (courier.clone(), stage.webhooks.orchestrator.clone());
+    let delivery_worker = Arc::new(delivery_worker(stage, dispatch));
+    let (running, orchestrator) = (delivery_worker.clone(), stage.webhooks.orchestrator.clone());
     let running = [
         tokio::spawn(async move { running.run(std::future::pending()).await }),
         tokio::spawn(async move { orchestrator.run(&Nobody).await }),
     ];
-    Working { courier, _running: running.map(AbortOnDropHandle::new) }
+    Working { delivery_worker, _running: running.map(AbortOnDropHandle::new) }
 }
 
 /// Somebody on this machine who wants orders.
@@ -188,10 +188,15 @@ async fn an_endpoint_whose_secret_cannot_be_read_is_left_alone_and_nothing_is_lo
         subscribe(&stage, service.url(), |_| ()).await;
         let event = stage.tell("o-1").await.event;
         stage.decide().await;
-        let lanes = Lanes::new(lanes::Settings::default());
+        let limiter = Limiter::new(LimiterSettings::default());
         let other = Vault::new(&[8; 32]).unwrap();
-        let blind =
-            Dispatch::new(stage.webhooks.jobs.clone(), stage.crew.clone(), lanes, other, stage.clock.clone());
+        let blind = Dispatch::new(
+            stage.webhooks.jobs.clone(),
+            stage.membership.clone(),
+            limiter,
+            other,
+            stage.clock.clone(),
+        );
         let working = work(&stage, Arc::new(blind));
         tokio::time::sleep(Duration::from_millis(50)).await;
         let saga = stage.saga_of(event).await;
@@ -210,22 +215,22 @@ async fn after_the_servers_secret_was_changed_a_subscription_needs_its_secret_an
         let before = stage.registrar_to(loopback());
         let (made, _) = before.create(&terms, &header("X-Key", "old"), None).await.unwrap();
         let vault = Vault::new(&[8; 32]).unwrap();
-        let lanes = Lanes::new(lanes::Settings::default());
+        let limiter = Limiter::new(LimiterSettings::default());
         let dispatch = Dispatch::new(
             stage.webhooks.jobs.clone(),
-            stage.crew.clone(),
-            lanes,
+            stage.membership.clone(),
+            limiter,
             vault.clone(),
             stage.clock.clone(),
         );
         let dispatch = Arc::new(dispatch);
-        let courier = courier(&stage, dispatch);
+        let delivery_worker = delivery_worker(&stage, dispatch);
         let subscriptions = stage.webhooks.subscriptions.clone();
         let after = Registrar::new(subscriptions.clone(), loopback(), vault, Arc::new(SystemRandomness));
         let tried = async || {
             let id = WebhookId::new("msg_test").unwrap();
             let subscription = subscriptions.get(made.id).await.unwrap();
-            courier.try_out(&subscription, id, "{}".to_owned()).await.map_err(|why| why.to_string())
+            delivery_worker.try_out(&subscription, id, "{}".to_owned()).await.map_err(|why| why.to_string())
         };
         assert!(tried().await.unwrap_err().contains("rotate the subscription's secret"));
         after.rotate(made.id, None, Duration::from_secs(60), false).await.unwrap();
@@ -251,8 +256,8 @@ async fn with_few_places_every_endpoint_has_its_turn() {
     for number in 0..5 {
         assert_eq!(stage.tell(&format!("o-{number}")).await.deliveries, 7);
     }
-    let lanes = Lanes::new(lanes::Settings { places: 2, ..lanes::Settings::default() });
-    let _working = work(&stage, stage.dispatch_within(lanes));
+    let limiter = Limiter::new(LimiterSettings { places: 2, ..LimiterSettings::default() });
+    let _working = work(&stage, stage.dispatch_within(limiter));
     while service.heard().len() < 35 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -270,10 +275,10 @@ async fn endpoints_that_get_nothing_take_nothing_from_one_that_is_well() {
         subscribe(&stage, hang.url(), |terms| terms.max_concurrency = 1).await;
     }
     let events = (0..20).map(|number| order_created(&format!("o-{number}"))).collect();
-    let lanes = Lanes::new(lanes::Settings::default());
-    let _working = work(&stage, stage.dispatch_within(lanes.clone()));
+    let limiter = Limiter::new(LimiterSettings::default());
+    let _working = work(&stage, stage.dispatch_within(limiter.clone()));
     stage.webhooks.ingest.accept_all(events).await;
-    while lanes.free() > lanes::Settings::default().places - 40 {
+    while limiter.free() > LimiterSettings::default().places - 40 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     subscribe(&stage, service.url(), |terms| terms.max_concurrency = 30).await;
@@ -295,14 +300,14 @@ async fn what_was_sent_when_it_is_stopped_is_reported_first() {
     subscribe(&stage, service.url(), |_| ()).await;
     let event = stage.tell("o-1").await.event;
     stage.decide().await;
-    let courier = courier(&stage, stage.dispatch());
+    let delivery_worker = delivery_worker(&stage, stage.dispatch());
     let heard = async {
         while service.heard().is_empty() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         gate.add_permits(1);
     };
-    courier.run(heard).await;
+    delivery_worker.run(heard).await;
     stage.decide().await;
     assert_eq!(stage.saga_of(event).await.status, Status::Completed);
 }
@@ -314,13 +319,13 @@ async fn an_endpoint_can_be_tried_out_and_nothing_of_it_is_kept() {
     let subscription = subscribe(&stage, service.url(), |_| ()).await;
     let working = work(&stage, stage.dispatch());
     let id = WebhookId::new("msg_test").unwrap();
-    let exchange = working.courier.try_out(&subscription, id.clone(), "{}".to_owned()).await.unwrap();
+    let exchange = working.delivery_worker.try_out(&subscription, id.clone(), "{}".to_owned()).await.unwrap();
     assert_eq!((exchange.status, &*exchange.body_start), (Some(418), "short and stout"));
     assert_eq!(service.heard()[0].headers["webhook-id"], "msg_test");
     let kept = stage.webhooks.deliveries.list(&Filter::default(), 1, None).await.unwrap();
     assert!(kept.items.is_empty());
     let foreign = Subscription { id: subscription.id + 1, ..subscription };
-    let refused = working.courier.try_out(&foreign, id, "{}".to_owned()).await.unwrap_err();
+    let refused = working.delivery_worker.try_out(&foreign, id, "{}".to_owned()).await.unwrap_err();
     assert!(matches!(refused, Error::Secret(_)), "{refused}");
 }
 
@@ -329,17 +334,17 @@ async fn beside_very_many_endpoints_that_rest_the_others_go_on_and_new_ones_are_
     for stage in Stage::each().await {
         let service = Service::always(|| Reply::http(204, "")).await;
         let nobody = Service::always(|| Reply::http(500, "")).await;
-        let lanes = Lanes::new(lanes::Settings {
+        let limiter = Limiter::new(LimiterSettings {
             failures_in_a_row: 1,
-            first_rest: Duration::from_secs(600),
-            longest_rest: Duration::from_secs(600),
-            ..lanes::Settings::default()
+            first_pause: Duration::from_secs(600),
+            longest_pause: Duration::from_secs(600),
+            ..LimiterSettings::default()
         });
         let working = subscribe(&stage, service.url(), |_| {}).await;
         for _ in 0..80 {
             subscribe(&stage, nobody.url(), |terms| terms.max_concurrency = 1).await;
         }
-        let _working = work(&stage, stage.dispatch_within(lanes.clone()));
+        let _working = work(&stage, stage.dispatch_within(limiter.clone()));
         let mut told = vec![stage.tell("o-0").await.event, stage.tell("o-1").await.event];
         while nobody.heard().len() < 80 || service.heard().len() < 2 {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -358,7 +363,7 @@ async fn beside_very_many_endpoints_that_rest_the_others_go_on_and_new_ones_are_
         while service.heard().len() < told.len() + 2 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        assert!(lanes.is_proven(working.id) && lanes.is_proven(anew.id));
+        assert!(limiter.is_healthy(&working.id) && limiter.is_healthy(&anew.id));
         assert_eq!(nobody.heard().len(), 80, "those that rest are left alone");
     }
 }
