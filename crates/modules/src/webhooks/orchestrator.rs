@@ -209,25 +209,27 @@ impl Orchestrator {
         let pace = self.base.pace();
         loop {
             let began = Instant::now();
-            let wait = match self.settle_and_look_ahead(share, observer).await {
-                Ok(wait) => wait,
-                Err(error) => {
+            let settled = self.settle_share(share, observer).await;
+            pace.record(began);
+            let mut woken = std::pin::pin!(self.woken(share));
+            // Where there is more to decide at once, nobody has to know when the next delivery is due.
+            if settled.is_err() || futures::poll!(woken.as_mut()).is_pending() {
+                let wait = match settled {
+                    Ok(_) => self.wait(share).await,
+                    Err(error) => Err(error),
+                };
+                let wait = wait.unwrap_or_else(|error| {
                     tracing::warn!(%error, "deliveries wait for the database");
                     STORE_RETRY
-                }
-            };
-            pace.record(began);
-            let _ = tokio::time::timeout(wait, self.woken(share)).await;
+                });
+                let _ = tokio::time::timeout(wait, woken).await;
+            }
             tokio::time::sleep_until(pace.next(began)).await;
         }
     }
 
-    async fn settle_and_look_ahead(
-        &self,
-        share: Share,
-        observer: &dyn Observer,
-    ) -> Result<Duration, store::Error> {
-        self.settle_share(share, observer).await?;
+    /// How long nothing is to be decided, unless somebody says so.
+    async fn wait(&self, share: Share) -> Result<Duration, store::Error> {
         if share == Share::Results {
             return Ok(TICK);
         }
