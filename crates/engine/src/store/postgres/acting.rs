@@ -88,22 +88,6 @@ impl Acting {
         Ok(unit)
     }
 
-    /// Begins a transaction whose commit does not wait for the disk. A crash of the server may undo it, together with all that was
-    /// committed after it. So nothing may leave the database because of it before a later commit, which waits.
-    ///
-    /// # Errors
-    /// When the database cannot be reached.
-    pub async fn begin_unsynced(&self) -> Result<Unit, Error> {
-        let unit = Unit { session: Some(self.lent().await?), within: self.within };
-        // Both are on their way at once.
-        tokio::try_join!(
-            biased;
-            unit.query("begin", &[]),
-            unit.query("set local synchronous_commit = off", &[])
-        )?;
-        Ok(unit)
-    }
-
     pub(super) async fn lent(&self) -> Result<Session, Error> {
         Session::lent_by(&self.pool, self.within, self.within).await
     }
@@ -127,7 +111,7 @@ impl Unit {
         answer.unwrap_or_else(|_| Err(late(self.within)))
     }
 
-    /// Everything is on disk when this returns, unless the transaction was begun without.
+    /// Everything is durable when this returns.
     ///
     /// # Errors
     /// When the database cannot be asked; nobody knows then what became of it.

@@ -27,15 +27,14 @@ pub(super) async fn take_in(
     Ok(progress)
 }
 
-/// Begins attempts that are due. Nothing is sent because of it: a worker first leases the job, and that commit waits for the disk and
-/// for everything before it.
+/// Begins attempts that are due.
 pub(super) async fn begin(
     server: &Acting,
     picked: &Picked,
     defaults: RetryDefaults,
 ) -> Result<Progress, store::Error> {
     let mut progress = Progress::default();
-    let unit = server.begin_unsynced().await?;
+    let unit = server.begin().await?;
     begin_attempts(&unit, picked, defaults, &mut progress).await?;
     unit.commit().await?;
     Ok(progress)
