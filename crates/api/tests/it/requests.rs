@@ -129,9 +129,9 @@ fn the_schema_says_what_the_reader_checks() {
     assert_eq!((&fields["items"]["minItems"], &fields["items"]["maxItems"]), (&json!(1), &json!(3)));
     assert_eq!(fields["note"]["type"], json!(["string", "null"]));
     assert_eq!(fields["timeout"]["oneOf"][0], json!({ "type": "null" }));
-    let mut named = Vec::new();
-    Parcel::collect(&mut named);
-    let names: Vec<&str> = named.iter().map(|(name, _)| name.as_str()).collect();
+    let mut components = Vec::new();
+    Parcel::collect(&mut components);
+    let names: Vec<&str> = components.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["Parcel", "Label", "Item", "Kind", "AttemptTimeout"]);
     let item = serde_json::to_value(<Item as PartialSchema>::schema()).unwrap();
     assert_eq!((&item["additionalProperties"], &item["required"]), (&Value::Null, &json!(["type"])));
