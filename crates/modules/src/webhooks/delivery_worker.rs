@@ -65,7 +65,8 @@ enum JobResult {
         /// The endpoint that wants no more webhooks, if it said so.
         gone: Option<(i64, Arc<Call>)>,
         /// No lease expires before the report is written: it arrived while its lease lasted.
-        _arriving: Arc<ArrivingAnswer>,
+        #[expect(dead_code, reason = "held until it is dropped")]
+        arriving: Arc<ArrivingAnswer>,
     },
     /// No request was made.
     GiveBack { job: i64, token: i64 },
@@ -227,8 +228,8 @@ impl DeliveryPolicy for WebhookPolicy {
                 (unknown(PANICKED, "the attempt panicked"), Verdict::Unknown, None, None)
             }
         };
-        let _arriving = Arc::new(self.dispatch.jobs.base.arriving.arrive());
-        Outcome { settlement: JobResult::Report { report, gone, _arriving }, verdict, retry_after }
+        let arriving = Arc::new(self.dispatch.jobs.base.arriving.arrive());
+        Outcome { settlement: JobResult::Report { report, gone, arriving }, verdict, retry_after }
     }
 
     fn give_back(&self, claim: &Claim<WebhookClaims>) -> JobResult {
