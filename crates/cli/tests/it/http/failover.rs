@@ -38,7 +38,7 @@ async fn saga_that_a_failover_loses_was_answered_with_503() {
 
     standby.stop_immediate().unwrap();
     let starting = tokio::spawn(start(program.client.clone()));
-    let commit = primary.until_waiting_for_standby("One batch of decisions", PATIENCE).await.unwrap();
+    let commit = primary.until_waiting_for_standby("Rows before events", PATIENCE).await.unwrap();
     let (watcher, connection) = tokio_postgres::connect(&db, tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
     watcher.query("select pg_terminate_backend($1)", &[&commit]).await.unwrap();
@@ -90,7 +90,7 @@ async fn repeated_revocation_of_a_key_waits_for_the_standby() {
     let second = keys(servers.address.clone()).await;
     servers.standby.stop_immediate().unwrap();
     let request = first_node.spawn(revoke(first, id));
-    servers.until_waiting("update backstitch.api_keys", &request).await;
+    servers.until_waiting("update api_keys", &request).await;
     first_node.shutdown_background();
     servers.crash_primary();
 

@@ -17,9 +17,9 @@ use tokio_postgres::SimpleQueryMessage;
 use crate::postgres_store::support::{SOON, new_id, now, session, start};
 
 /// Words of the statement that writes decisions.
-const COMMIT: &str = "One batch of decisions";
+const COMMIT: &str = "Rows before events";
 /// Words of the statement that adopts sagas.
-const ADOPT: &str = "Picks sagas of dead owners";
+const ADOPT: &str = "A node that was struck off takes nothing";
 
 async fn sagas(address: &str) -> i64 {
     let counted = session(address).await.query_one("select count(*) from backstitch.sagas", &[]).await;
