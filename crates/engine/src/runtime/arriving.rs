@@ -7,8 +7,8 @@ use std::time::Duration;
 use backstitch_kernel::Timestamp;
 use tokio::sync::{Notify, watch};
 
-use super::{Shared, StoreBackoff};
 use super::signal::Signal;
+use super::{Shared, StoreBackoff};
 use crate::clock::Clock;
 
 /// How often nodes say which answers are written, as a part of the lease.
