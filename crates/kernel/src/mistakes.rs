@@ -58,7 +58,11 @@ pub(crate) struct Mistakes {
 
 impl Mistakes {
     pub(crate) fn problem(&mut self, place: impl Into<String>, message: impl Into<String>) {
-        self.found.push(Problem { place: place.into(), message: message.into() });
+        let problem = Problem { place: place.into(), message: message.into() };
+        // An edge from an unknown state to itself names the state twice.
+        if !self.found.contains(&problem) {
+            self.found.push(problem);
+        }
     }
 
     pub(crate) fn id(&mut self, place: &str, id: &str) {

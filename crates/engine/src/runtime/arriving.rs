@@ -7,8 +7,8 @@ use std::time::Duration;
 use backstitch_kernel::Timestamp;
 use tokio::sync::{Notify, watch};
 
-use super::Shared;
 use super::signal::Signal;
+use super::{Shared, StoreBackoff};
 use crate::clock::Clock;
 
 /// How often nodes say which answers are written, as a part of the lease.
@@ -120,15 +120,21 @@ pub(super) async fn share_written_answers(shared: Arc<Shared>) {
     let arriving = shared.arriving.clone();
     let Some(others) = &arriving.0.others else { return };
     let between = shared.options.lease / SHARED_PER_LEASE;
+    let mut backoff = StoreBackoff::default();
     while !shared.is_stopped() {
         let (asked, until) = (arriving.0.clock.now(), arriving.written_until());
         match shared.answer(shared.store.share_written_answers(shared.epoch(), until)).await {
             // A node that joins later has no answer that arrived before it was asked who there is.
             Ok(theirs) => {
+                backoff.reset();
                 others.written_until.send_replace(theirs.map_or(asked, |theirs| theirs.min(asked)));
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot tell other nodes which answers of workers are written");
+                if backoff.is_news("share_written_answers", &error) {
+                    tracing::warn!(%error, "cannot tell other nodes which answers of workers are written");
+                }
+                backoff.wait(&shared).await;
+                continue;
             }
         }
         let is_needed = others.written_until.receiver_count() > 0;

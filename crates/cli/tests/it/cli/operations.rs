@@ -49,7 +49,7 @@ async fn a_stuck_rollback_is_seen_and_resolved() {
         let health = stage.run(&["health"]).await;
         assert_eq!(health.code, 1, "{health:?}");
         assert!(
-            health.stdout.contains("! attention") && health.stdout.contains("failed rollbacks      1"),
+            health.stdout.contains("! attention") && health.stdout.contains("failed rollbacks     1"),
             "{health:?}"
         );
         let stuck = stage.run(&["ps", "--stuck-step", "payment"]).await.good();

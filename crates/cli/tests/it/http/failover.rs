@@ -90,7 +90,7 @@ async fn repeated_revocation_of_a_key_waits_for_the_standby() {
     let second = keys(servers.address.clone()).await;
     servers.standby.stop_immediate().unwrap();
     let request = first_node.spawn(revoke(first, id));
-    servers.until_waiting("update backstitch.api_keys", &request).await;
+    servers.until_waiting("update api_keys", &request).await;
     first_node.shutdown_background();
     servers.crash_primary();
 

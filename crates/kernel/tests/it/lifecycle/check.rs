@@ -330,3 +330,10 @@ fn a_machine_without_states_is_none() {
     draft.states.clear();
     assert_told(&told(draft), &["states: is empty", "initial: `` is no state"]);
 }
+
+#[test]
+fn unknown_state_of_a_loop_is_reported_once() {
+    let found = problems(|draft| draft.edges.push(edge("moon", "moon")));
+    let reported = found.iter().filter(|problem| problem.contains("`moon` is no state")).count();
+    assert_eq!(reported, 1, "{found:#?}");
+}

@@ -87,7 +87,9 @@ impl Stage {
         if let Place::Postgres { session, .. } = &place {
             // From here on the engine says nothing more: its lease is long.
             let silent = "select from backstitch.nodes where answers_written_until is null";
-            while !session.query(silent, &[]).await.unwrap().is_empty() {}
+            while !session.query(silent, &[]).await.unwrap().is_empty() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
         }
         let webhooks = Webhooks::open(&engine).await.unwrap();
         let membership = Arc::new(membership(&webhooks.jobs, MembershipSettings::default()));

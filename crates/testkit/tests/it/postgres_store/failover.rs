@@ -19,7 +19,7 @@ use crate::postgres_store::support::{SOON, new_id, now, session, start};
 /// Words of the statement that writes decisions.
 const COMMIT: &str = "A batch of decisions";
 /// Words of the statement that adopts sagas.
-const ADOPT: &str = "Picks sagas of dead owners";
+const ADOPT: &str = "A node that was struck off takes nothing";
 
 async fn sagas(address: &str) -> i64 {
     let counted = session(address).await.query_one("select count(*) from backstitch.sagas", &[]).await;
