@@ -425,7 +425,7 @@ mod tests {
     #[test]
     fn unknown_and_repeated_fields_are_errors_with_their_paths() {
         let found = errors_of(r#"{"a": 1, "other": 2, "ulr": 3, "\u0061": 4}"#, |node| {
-            drop(node.object(&["a", "url"]))
+            drop(node.object(&["a", "url"]));
         });
         let expected = [
             "a: `a` is there twice: give it once",
