@@ -23,7 +23,7 @@ pub(crate) enum Mood {
     TakesSlowly(Duration),
     /// Says that it cannot.
     Refuses,
-    /// Says nothing for as long as the mood lasts, and then takes it.
+    /// Says nothing for as long as the mood lasts, and then refuses it in that mood, or takes it.
     Hangs,
 }
 
@@ -114,7 +114,12 @@ async fn take(State(broker): State<Arc<Inner>>, headers: HeaderMap, body: String
         Mood::TakesSlowly(time) => tokio::time::sleep(time).await,
         Mood::Refuses => return StatusCode::SERVICE_UNAVAILABLE.into_response(),
         Mood::Hangs => {
-            let _ = broker.mood.subscribe().wait_for(|mood| *mood != Mood::Hangs).await;
+            let mut moods = broker.mood.subscribe();
+            let refuses =
+                moods.wait_for(|mood| *mood != Mood::Hangs).await.is_ok_and(|mood| *mood == Mood::Refuses);
+            if refuses {
+                return StatusCode::SERVICE_UNAVAILABLE.into_response();
+            }
         }
     }
     axum::response::Response::builder()
