@@ -16,6 +16,10 @@ const SHARED_PER_LEASE: u32 = 10;
 /// How often a node asks the others while a time-out waits for them.
 const ASKED_IN_NEED: Duration = Duration::from_millis(100);
 
+/// An answer that is not written by then holds up no time-out and no lease any more: a table that takes no reports of webhooks
+/// must not stop the workers of sagas.
+const HOLDS_UP_FOR: Duration = Duration::from_secs(60);
+
 /// The store may stall while an answer is written. The answer arrived in time all the same, so no worker's time or lease ends
 /// before every live node has written the answers that arrived until then.
 #[derive(Clone)]
@@ -74,6 +78,11 @@ impl ArrivingAnswers {
 
     /// Waits until the answers that have arrived at this node by now are written. Later ones do not prolong the wait.
     async fn written_here(&self) {
+        // Answers that take longer hold up nothing.
+        let _ = tokio::time::timeout(HOLDS_UP_FOR, self.all_written()).await;
+    }
+
+    async fn all_written(&self) {
         let next = self.0.tickets().next;
         loop {
             let mut written = std::pin::pin!(self.0.written.notified());
@@ -111,7 +120,9 @@ impl ArrivingAnswers {
     fn written_until(&self) -> Timestamp {
         // Read first: an answer that arrives meanwhile is later.
         let now = self.0.clock.now();
-        self.0.tickets().open.values().copied().min().map_or(now, |oldest| oldest.min(now))
+        let tickets = self.0.tickets();
+        let held_up = tickets.open.values().copied().filter(|arrived| now.since(*arrived) < HOLDS_UP_FOR);
+        held_up.min().map_or(now, |oldest| oldest.min(now))
     }
 }
 
@@ -170,8 +181,8 @@ mod tests {
         ArrivingAnswers::new(Arc::new(SystemClock), is_shared)
     }
 
-    #[test]
-    fn waits_for_earlier_answers_and_not_for_later_ones() {
+    #[tokio::test]
+    async fn waits_for_earlier_answers_and_not_for_later_ones() {
         let answers = answers(false);
         let (first, second) = (answers.arrive(), answers.arrive());
         let mut written = Box::pin(answers.written_everywhere());
@@ -183,8 +194,17 @@ mod tests {
         assert!(written.now_or_never().is_some());
     }
 
-    #[test]
-    fn nothing_times_out_before_other_nodes_have_written() {
+    #[tokio::test(start_paused = true)]
+    async fn answer_that_is_never_written_holds_up_others_for_a_minute() {
+        let answers = answers(false);
+        let _open = answers.arrive();
+        let began = tokio::time::Instant::now();
+        answers.written_everywhere().await;
+        assert_eq!(began.elapsed(), HOLDS_UP_FOR);
+    }
+
+    #[tokio::test]
+    async fn nothing_times_out_before_other_nodes_have_written() {
         let answers = answers(true);
         let others = answers.0.others.as_ref().unwrap();
         let mut written = Box::pin(answers.written_everywhere());

@@ -352,7 +352,7 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Connections made the way the store makes its own, for tables that live beside the engine's.
+/// Connections made the way the store makes its own, for tables in the schema `backstitch`; [`pool_in`] is for others.
 ///
 /// # Errors
 /// When the address is none, or what it says about TLS cannot be.
