@@ -160,7 +160,7 @@ pub struct PartitionLease {
     pub most: usize,
     /// How long they are leased.
     pub lease: Duration,
-    /// The version of the partition that its holder works by; stored with the lease if there is a [`LeaseHolder`].
+    /// The version of the partition that its holder works by; stored with the lease if it has a [holder](PartitionScope::holder).
     pub version: Timestamp,
 }
 

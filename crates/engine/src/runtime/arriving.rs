@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use backstitch_kernel::Timestamp;
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 use super::signal::Signal;
 use super::{Shared, StoreBackoff};
@@ -36,8 +37,21 @@ struct Inner {
 #[derive(Default)]
 struct Tickets {
     next: u64,
-    /// Answers that are not written yet, each with the time of its arrival.
-    open: BTreeMap<u64, Timestamp>,
+    /// Answers that are not written yet.
+    open: BTreeMap<u64, Arrival>,
+}
+
+/// When an answer arrived, by the engine's clock and by the one that only moves forward.
+#[derive(Clone, Copy)]
+struct Arrival {
+    at: Timestamp,
+    since: Instant,
+}
+
+impl Arrival {
+    fn holds_up(&self) -> bool {
+        self.since.elapsed() < HOLDS_UP_FOR
+    }
 }
 
 struct OtherNodes {
@@ -68,7 +82,7 @@ impl ArrivingAnswers {
 
     /// An answer has arrived.
     pub fn arrive(&self) -> ArrivingAnswer {
-        let arrived = self.0.clock.now();
+        let arrived = Arrival { at: self.0.clock.now(), since: Instant::now() };
         let mut tickets = self.0.tickets();
         let ticket = tickets.next;
         tickets.next += 1;
@@ -78,20 +92,14 @@ impl ArrivingAnswers {
 
     /// Waits until the answers that have arrived at this node by now are written. Later ones do not prolong the wait.
     async fn written_here(&self) {
-        // Answers that take longer hold up nothing.
-        let _ = tokio::time::timeout(HOLDS_UP_FOR, self.all_written()).await;
-    }
-
-    async fn all_written(&self) {
         let next = self.0.tickets().next;
         loop {
             let mut written = std::pin::pin!(self.0.written.notified());
             // From here on no notification is missed.
             written.as_mut().enable();
-            if self.0.tickets().open.first_key_value().is_none_or(|(oldest, _)| *oldest >= next) {
-                return;
-            }
-            written.await;
+            let Some(until) = self.0.tickets().held_up_until(next) else { return };
+            // Whether it was written or took too long, the others are looked at again.
+            let _ = tokio::time::timeout_at(until, written).await;
         }
     }
 
@@ -121,7 +129,7 @@ impl ArrivingAnswers {
         // Read first: an answer that arrives meanwhile is later.
         let now = self.0.clock.now();
         let tickets = self.0.tickets();
-        let held_up = tickets.open.values().copied().filter(|arrived| now.since(*arrived) < HOLDS_UP_FOR);
+        let held_up = tickets.open.values().filter(|arrival| arrival.holds_up()).map(|arrival| arrival.at);
         held_up.min().map_or(now, |oldest| oldest.min(now))
     }
 }
@@ -154,6 +162,14 @@ pub(super) async fn share_written_answers(shared: Arc<Shared>) {
             _ = others.needed.wait(pause) => {}
             () = shared.stopped() => {}
         }
+    }
+}
+
+impl Tickets {
+    /// Until when the oldest answer before this number holds others up; `None` if none does.
+    fn held_up_until(&self, next: u64) -> Option<Instant> {
+        let (_, oldest) = self.open.range(..next).find(|(_, arrival)| arrival.holds_up())?;
+        Some(oldest.since + HOLDS_UP_FOR)
     }
 }
 
@@ -198,7 +214,7 @@ mod tests {
     async fn answer_that_is_never_written_holds_up_others_for_a_minute() {
         let answers = answers(false);
         let _open = answers.arrive();
-        let began = tokio::time::Instant::now();
+        let began = Instant::now();
         answers.written_everywhere().await;
         assert_eq!(began.elapsed(), HOLDS_UP_FOR);
     }
